@@ -1,0 +1,376 @@
+"""The verbs on deliveries, as plain functions on one connection inside one transaction.
+
+Each leaves nothing behind when it raises, and each finds out by id whether it was already
+committed. What a row becomes is computed in ``model``; here it is compared and swapped.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from angelia.model import limits
+from angelia.model.ids import AdapterId, Claim, Lane
+from angelia.model.messages import NewDelivery
+from angelia.model.outcomes import LookUp
+from angelia.model.plan import PassEnd
+from angelia.model.record import Attempt, Ending, Record, Revision, Role, fresh_parts
+from angelia.model.states import FINAL, REASONS, Event, State, step
+from angelia.seams.clock import Now
+from angelia.store import sqlite_chats as chats
+from angelia.store.ledger import Advance, AdvanceAnswer, ClaimAnswer, Limit
+from angelia.store.rows import SQL, load_record, number, one
+
+
+def insert(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: Now) -> None:
+    """A new delivery with its parts, ``pending``; abandoned at once if its chat is unreachable.
+    Recording the same id, or the same turn, again changes nothing."""
+    lane, unreachable = chats.whereabouts(conn, new.lane)
+    if _add(conn, new, lane, turn, now) and unreachable:
+        settle(conn, load_record(conn, new.id), Event.CHAT_UNREACHABLE, now)
+
+
+def _add(conn: apsw.Connection, new: NewDelivery, lane: Lane, turn: str | None, now: Now) -> bool:
+    """The ``pending`` row and its parts. False: it is on record already."""
+    conn.execute(
+        SQL.delivery_add,
+        {
+            "id": new.id,
+            "turn": turn,
+            "origin": new.origin,
+            "profile": lane.profile,
+            "platform": lane.platform,
+            "chat": lane.chat,
+            "thread": lane.thread,
+            "reply_to": new.reply_to,
+            "steady": now.steady,
+            "wall": now.wall,
+            "requested": int(new.requested),
+        },
+    )
+    if conn.changes() == 0:
+        return False
+    conn.executemany(
+        SQL.part_add, ((new.id, p.number, p.position, None, p.text) for p in fresh_parts(new.texts))
+    )
+    return True
+
+
+def insert_sent(
+    conn: apsw.Connection, new: NewDelivery, turn: str, sent: Record, end: PassEnd, now: Now
+) -> None:
+    """A delivery that went out unprotected while the store could not be written, together
+    with its attempts and their outcomes, so that it is not sent again plain."""
+    if sent.fence == 0:
+        insert(conn, new, turn, now)  # nobody was there to send to: owed like any other
+        return
+    if not _add(conn, new, sent.lane, turn, now):
+        return
+    _add_split(conn, sent)
+    for revision in sent.revisions:
+        _add_revision(conn, new.id, revision)
+    for attempt in sent.attempts:
+        conn.execute(
+            SQL.attempt_add,
+            (new.id, attempt.number, attempt.part, attempt.revision, 1, "unprotected", attempt.started_at),
+        )
+        conn.execute(
+            SQL.attempt_end, (new.id, attempt.number, attempt.ended_at, attempt.ending, attempt.detail)
+        )
+    for part in sent.parts:
+        if part.receipt is not None:
+            conn.execute(SQL.part_received, (new.id, part.number, part.receipt))
+    state = step(State.ATTEMPTING, end.event)
+    conn.execute(
+        SQL.delivery_sent_unprotected,
+        {
+            "id": new.id,
+            "state": state,
+            "reason": REASONS.get(end.event, ""),
+            "due_at": None if state in FINAL else end.due_at,
+            "steady": now.steady,
+            "ended_at": now.wall if state in FINAL else None,
+            "tries": end.tries,
+            "not_sent": sent.not_sent,
+            "moves": sent.moves,
+            "rerouted": int(sent.rerouted),
+            "anchor_dropped": int(sent.anchor_dropped),
+        },
+    )
+    if sent.lane.chat != new.lane.chat:
+        chats.moved(conn, new.lane, sent.lane.chat, new.id)
+    for attempt in sent.attempts:
+        if attempt.ending is Ending.UNREACHABLE:
+            chats.unreachable(conn, sent.lane, attempt.started_at, attempt.detail, now)
+
+
+def _add_split(conn: apsw.Connection, sent: Record) -> None:
+    """The parts that a pass without the ledger had to split, and what they were split into."""
+    for part in sent.parts:
+        if part.replaced:
+            conn.execute(SQL.part_replaced, (sent.id, part.number))
+        if part.parent is not None:
+            conn.execute(SQL.part_add, (sent.id, part.number, part.position, part.parent, part.text))
+
+
+def claim(
+    conn: apsw.Connection, record: Record, owner: str, revision: Revision, at: int, now: Now
+) -> ClaimAnswer:
+    """See ``Ledger.claim``."""
+    attempt = max((a.number for a in record.attempts), default=0) + 1
+    if one(conn, SQL.owner_alive, (owner, now.wall)) is None:
+        return ClaimAnswer.LAPSED
+    held = chats.held(conn, record, now)
+    if held is not None:
+        return held
+    conn.execute(SQL.delivery_claim, (record.id, owner, record.state, record.fence, record.version))
+    if conn.changes() == 0:
+        row = one(conn, SQL.delivery_key, (record.id,))
+        if row is not None and row[:3] == (State.ATTEMPTING, owner, record.fence + 1):
+            known = one(conn, SQL.attempt_known, (record.id, attempt))
+            return ClaimAnswer.GRANTED if known and known[2] is None else ClaimAnswer.CHANGED
+        same = row is not None and row[0] == record.state and row[2:4] == (record.fence, record.version)
+        return ClaimAnswer.BEHIND if same else ClaimAnswer.CHANGED
+    _add_revision(conn, record.id, revision)
+    conn.execute(
+        SQL.attempt_add, (record.id, attempt, revision.part, revision.number, record.fence + 1, owner, at)
+    )
+    return ClaimAnswer.GRANTED
+
+
+def _add_revision(conn: apsw.Connection, delivery: str, r: Revision) -> None:
+    conn.execute(
+        SQL.revision_add,
+        (delivery, r.part, r.number, r.role, r.text, r.format, r.target, int(r.marker), int(r.doubt)),
+    )
+
+
+def advance(conn: apsw.Connection, held: Claim, change: Advance, now: Now) -> AdvanceAnswer:
+    """See ``Ledger.advance``."""
+    row = one(conn, SQL.delivery_key, (held.delivery,))
+    if row is None or row[:3] != (State.ATTEMPTING, held.owner, held.fence):
+        return _already(conn, held, change)
+    if _repeated(conn, held, change):
+        return AdvanceAnswer.DONE  # committed before, only the answer was lost
+    if change.opened and one(conn, SQL.owner_alive, (held.owner, now.wall)) is None:
+        return AdvanceAnswer.LAPSED
+    if change.attempt is not None:
+        _end_attempt(conn, held.delivery, change.attempt, change)
+    _apply_row(conn, held, change, Lane(*row[5:9]), row[4], now)
+    if change.opened:
+        attempt, revision = change.opened
+        _add_revision(conn, held.delivery, revision)
+        conn.execute(
+            SQL.attempt_add,
+            (
+                held.delivery,
+                attempt.number,
+                attempt.part,
+                attempt.revision,
+                held.fence,
+                held.owner,
+                attempt.started_at,
+            ),
+        )
+    return AdvanceAnswer.DONE
+
+
+def _repeated(conn: apsw.Connection, held: Claim, change: Advance) -> bool:
+    """Whether a change that leaves the row claimed was committed before."""
+    if change.opened:
+        return one(conn, SQL.attempt_known, (held.delivery, change.opened[0].number)) is not None
+    if change.attempt is None or step(State.ATTEMPTING, change.event) is not State.ATTEMPTING:
+        return False
+    known = one(conn, SQL.attempt_known, (held.delivery, change.attempt.number))
+    return known == (held.owner, held.fence, change.ending, change.ended_at)
+
+
+def _already(conn: apsw.Connection, held: Claim, change: Advance) -> AdvanceAnswer:
+    """Whether this very change ended the pass before and only its answer was lost."""
+    if change.opened:
+        return AdvanceAnswer.STALE
+    if change.attempt is not None and change.ending is not None:
+        known = one(conn, SQL.attempt_known, (held.delivery, change.attempt.number))
+        ours = known is not None and known == (held.owner, held.fence, change.ending, change.ended_at)
+        return AdvanceAnswer.DONE if ours else AdvanceAnswer.STALE
+    # Nothing of a call that was none is left to be compared with; the row itself tells.
+    left = one(conn, SQL.delivery_left, (held.delivery, held.fence))
+    number = change.attempt.number if change.attempt is not None else 0
+    gone = one(conn, SQL.attempt_known, (held.delivery, number)) is None
+    same = left is not None and left == (step(State.ATTEMPTING, change.event), change.due_at)
+    return AdvanceAnswer.DONE if gone and same else AdvanceAnswer.STALE
+
+
+def _end_attempt(conn: apsw.Connection, delivery: str, attempt: Attempt, change: Advance) -> None:
+    if change.ending is None:
+        conn.execute(SQL.attempt_remove, (delivery, attempt.number))
+        return
+    conn.execute(SQL.attempt_end, (delivery, attempt.number, change.ended_at, change.ending, change.detail))
+    if change.receipt is not None:
+        conn.execute(SQL.part_received, (delivery, attempt.part, change.receipt))
+    if change.children:
+        conn.execute(SQL.part_replaced, (delivery, attempt.part))
+        conn.executemany(
+            SQL.part_add, ((delivery, c.number, c.position, c.parent, c.text) for c in change.children)
+        )
+
+
+def _apply_row(conn: apsw.Connection, held: Claim, change: Advance, lane: Lane, tries: int, now: Now) -> None:
+    state = step(State.ATTEMPTING, change.event)
+    key = (held.delivery, held.owner, held.fence)
+    if state is State.DELIVERED:
+        conn.execute(SQL.delivery_done, (*key, now.wall))
+    elif state is not State.ATTEMPTING:
+        _end_pass(conn, held, change, state, tries, now)
+    elif change.moved_to or change.rerouted or change.anchor_dropped:
+        flags = (int(bool(change.moved_to)), int(change.rerouted), int(change.anchor_dropped))
+        conn.execute(SQL.delivery_goes_on, (*key, *flags))
+    if change.ending is Ending.ACCEPTED:
+        conn.execute(SQL.waits_proved, (lane.profile, lane.platform, lane.chat, now.steady))
+    if change.limit is not None:
+        hold(conn, lane.adapter, change.limit, now)
+    if change.moved_to:
+        chats.moved(conn, lane, change.moved_to, held.delivery)
+    if change.ending is Ending.UNREACHABLE and change.attempt is not None:
+        chats.unreachable(conn, lane, change.attempt.started_at, change.detail, now)
+
+
+def _end_pass(
+    conn: apsw.Connection, held: Claim, change: Advance, state: State, tries: int, now: Now
+) -> None:
+    conn.execute(
+        SQL.delivery_pass_over,
+        {
+            "id": held.delivery,
+            "owner": held.owner,
+            "fence": held.fence,
+            "state": state,
+            "reason": REASONS.get(change.event, ""),
+            "due_at": None if state in FINAL else change.due_at,
+            "steady": now.steady,
+            "tries": change.tries if change.tries is not None else tries,
+            # A pass that made an attempt waits for its backoff, which no connection shortens.
+            "not_sent": 0 if change.event is Event.PASS_FAILED else change.not_sent,
+            "moved": int(bool(change.moved_to)),
+            "rerouted": int(change.rerouted),
+            "anchor_dropped": int(change.anchor_dropped),
+            "ended_at": now.wall if state in FINAL else None,
+        },
+    )
+    complete_late(conn, held.delivery, now)
+
+
+def complete_late(conn: apsw.Connection, delivery: str, now: Now) -> None:
+    """A failed row whose last missing part was received meanwhile is delivered."""
+    if number(conn, SQL.parts_missing, (delivery,)) == 0:
+        conn.execute(SQL.delivery_complete_late, {"id": delivery, "now": now.wall})
+
+
+def record_receipt(conn: apsw.Connection, delivery: str, attempt: int, receipt: str, now: Now) -> None:
+    """See ``Ledger.record_receipt``."""
+    record = load_record(conn, delivery)
+    made = next((a for a in record.attempts if a.number == attempt), None)
+    if made is None or made.ending is Ending.ACCEPTED:
+        return
+    conn.execute(SQL.attempt_received, {"delivery": delivery, "number": attempt, "now": now.wall})
+    if record.revision(made.part, made.revision).role is Role.CONTENT:
+        conn.execute(SQL.part_received, (delivery, made.part, receipt))
+        conn.execute(SQL.part_received_below, {"delivery": delivery, "part": made.part, "receipt": receipt})
+    conn.execute(SQL.delivery_touch, (delivery,))
+    complete_late(conn, delivery, now)
+
+
+def note_look_up(conn: apsw.Connection, record: Record, attempt: int, found: LookUp) -> None:
+    """See ``Ledger.note_look_up``."""
+    conn.execute(
+        SQL.look_up_noted,
+        {
+            "delivery": record.id,
+            "number": attempt,
+            "absent": int(found is LookUp.ABSENT),
+            "fence": record.fence,
+        },
+    )
+
+
+def settle(conn: apsw.Connection, record: Record, event: Event, now: Now) -> bool:
+    """See ``Ledger.settle``. Raises ``ValueError`` for what the table does not know."""
+    to_state = step(record.state, event)
+    if to_state not in FINAL:
+        raise ValueError(f"{event} makes no delivery final")
+    if record.state is State.ATTEMPTING:
+        return False
+    if event is Event.COMPLETED_LATE and number(conn, SQL.parts_missing, (record.id,)):
+        return False
+    conn.execute(
+        SQL.delivery_settle,
+        {
+            "id": record.id,
+            "state": record.state,
+            "fence": record.fence,
+            "version": record.version,
+            "to_state": to_state,
+            "reason": REASONS.get(event, ""),
+            "now": now.wall,
+        },
+    )
+    return conn.changes() == 1 or _is(conn, record, SQL.delivery_settled, to_state, REASONS.get(event, ""))
+
+
+def _is(conn: apsw.Connection, record: Record, sql: str, *wanted: object) -> bool:
+    """Whether this very write to an unclaimed row was committed before."""
+    return one(conn, sql, (record.id, record.fence, record.version + 1)) == wanted
+
+
+def defer(conn: apsw.Connection, record: Record, due_at: int | None, offline: bool, now: Now) -> bool:
+    """See ``Ledger.defer``."""
+    conn.execute(
+        SQL.delivery_defer,
+        {
+            "id": record.id,
+            "state": record.state,
+            "fence": record.fence,
+            "version": record.version,
+            "due_at": due_at,
+            "steady": now.steady,
+            "offline": int(offline),
+        },
+    )
+    return conn.changes() == 1 or _is(conn, record, SQL.delivery_deferred, record.state, due_at)
+
+
+def hold(conn: apsw.Connection, adapter: AdapterId, limit: Limit, now: Now) -> None:
+    """See ``Ledger.hold``."""
+    conn.execute(
+        SQL.wait_set,
+        {
+            "profile": adapter.profile,
+            "platform": adapter.platform,
+            "scope": limit.scope,
+            "subject": limit.subject,
+            "steady": now.steady,
+            "until": limit.until,
+        },
+    )
+
+
+def connected(conn: apsw.Connection, adapter: AdapterId, chat: str | None, now: Now) -> int:
+    """See ``Ledger.connected``."""
+    conn.execute(
+        SQL.deliveries_connected,
+        {"profile": adapter.profile, "platform": adapter.platform, "chat": chat, "steady": now.steady},
+    )
+    return conn.changes()
+
+
+def prune(conn: apsw.Connection, now: Now) -> int:
+    """See ``Ledger.prune``."""
+    before = {"before": now.wall - limits.retention_ms}
+    for sql in (SQL.prune_attempts, SQL.prune_revisions, SQL.prune_parts):
+        conn.execute(sql, before)
+    conn.execute(SQL.prune_deliveries, before)
+    deleted = conn.changes()
+    for sql in (SQL.prune_inbound, SQL.prune_runs, SQL.prune_turns, SQL.owners_forget):
+        conn.execute(sql, before)
+    conn.execute(SQL.conversations_clamp)
+    conn.execute(SQL.prune_waits, {"steady": now.steady})
+    return deleted

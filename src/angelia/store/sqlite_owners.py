@@ -1,0 +1,129 @@
+"""Owners, leases and the take-over, as plain functions inside one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import apsw
+
+from angelia.model import limits, notices
+from angelia.model.ids import Lane
+from angelia.model.messages import NewDelivery
+from angelia.model.plan import end_of_pass, released_by_start
+from angelia.model.record import Ending, open_attempt, with_ending
+from angelia.model.states import State as DeliveryState
+from angelia.model.states import TurnEvent, TurnState, step, turn_step
+from angelia.seams.clock import Now
+from angelia.store import sqlite_deliveries as deliveries
+from angelia.store.ledger import OwnerKind, TakenOver
+from angelia.store.rows import SQL, load_record, many, number
+
+
+def start(conn: apsw.Connection, owner: str, kind: OwnerKind, reborn: bool, now: Now) -> int:
+    """See ``Ledger.start``."""
+    conn.execute(
+        SQL.owner_add,
+        {
+            "id": owner,
+            "kind": kind,
+            "is_start": int(not reborn),
+            "now": now.wall,
+            "lease_until": now.wall + limits.lease_ms,
+        },
+    )
+    return number(conn, SQL.newest_start)
+
+
+def renew(conn: apsw.Connection, owner: str, now: Now) -> bool:
+    """See ``Ledger.renew``."""
+    conn.execute(SQL.owner_renew, {"id": owner, "now": now.wall, "lease_until": now.wall + limits.lease_ms})
+    return conn.changes() == 1
+
+
+def retire(conn: apsw.Connection, owner: str, now: Now) -> None:
+    """See ``Ledger.retire``."""
+    conn.execute(SQL.owner_retire, {"id": owner, "now": now.wall})
+
+
+def take_over(conn: apsw.Connection, owner: str, lock_held: bool, now: Now) -> TakenOver:
+    """See ``Ledger.take_over``."""
+    conn.execute(SQL.restamp_leases, {"now": now.wall, "lease_ms": limits.lease_ms})
+    conn.execute(SQL.owners_bury, {"taker": owner, "now": now.wall, "lock_held": int(lock_held)})
+    _restamp(conn, now)
+    claimed = [row[0] for row in many(conn, SQL.claimed_by_the_gone)]
+    for delivery in claimed:
+        _take_delivery(conn, delivery, owner, now)
+    running = many(conn, SQL.running_by_the_gone)
+    for turn, fence, interruptions, *lane, reply_to in running:
+        _take_turn(conn, turn, fence, interruptions, Lane(*lane), reply_to or "", now)
+    _release_rested(conn, now)
+    return TakenOver(len(claimed), len(running))
+
+
+def _take_delivery(conn: apsw.Connection, delivery: str, taker: str, now: Now) -> None:
+    record = load_record(conn, delivery)
+    attempt = open_attempt(record)
+    if attempt is not None:
+        restarted = number(conn, SQL.owner_started_after, {"taker": taker, "attempt_at": attempt.started_at})
+        ending = Ending.DIED if restarted else Ending.TAKEN_OVER
+        record = with_ending(record, attempt, ending, now.wall)
+        conn.execute(SQL.attempt_end, (delivery, attempt.number, now.wall, ending, ""))
+    end = end_of_pass(record, now, gone=True)
+    conn.execute(
+        SQL.delivery_pass_over,
+        {
+            "id": delivery,
+            "owner": record.owner,
+            "fence": record.fence,
+            "state": step(DeliveryState.ATTEMPTING, end.event),
+            "reason": "",
+            "due_at": end.due_at,
+            "steady": now.steady,
+            "tries": end.tries,
+            "not_sent": 0,
+            "moved": 0,
+            "rerouted": 0,
+            "anchor_dropped": 0,
+            "ended_at": None,
+        },
+    )
+    deliveries.complete_late(conn, delivery, now)
+
+
+def _take_turn(
+    conn: apsw.Connection, turn: str, fence: int, interruptions: int, lane: Lane, reply_to: str, now: Now
+) -> None:
+    """It runs again once; after a second interruption the person is told."""
+    conn.execute(SQL.runs_interrupt, {"turn": turn, "now": now.wall})
+    if interruptions < limits.interruptions_max:
+        turn_step(TurnState.RUNNING, TurnEvent.INTERRUPTED)
+        conn.execute(SQL.turn_wait_again, {"turn": turn, "fence": fence, "interrupted": 1})
+        return
+    conn.execute(
+        SQL.turn_end,
+        {
+            "turn": turn,
+            "fence": fence,
+            "expected": TurnState.RUNNING,
+            "state": turn_step(TurnState.RUNNING, TurnEvent.GAVE_UP),
+            "reason": "interrupted twice",
+            "now": now.wall,
+        },
+    )
+    told = NewDelivery(turn, lane, (notices.INTERRUPTED_TWICE,), reply_to=reply_to)
+    deliveries.insert(conn, told, turn, now)
+
+
+def _release_rested(conn: apsw.Connection, now: Now) -> None:
+    """A start has come since the last attempt: the third redelivery may go, not before 2 min."""
+    newest = number(conn, SQL.newest_start)
+    for (delivery,) in many(conn, SQL.rested_and_released, {"start": newest}):
+        due_at = released_by_start(replace(load_record(conn, delivery), newest_start=newest), now)
+        if due_at is not None:
+            conn.execute(SQL.release_rested, {"id": delivery, "due_at": due_at, "steady": now.steady})
+
+
+def _restamp(conn: apsw.Connection, now: Now) -> None:
+    conn.execute(SQL.restamp_due, {"steady": now.steady})
+    conn.execute(SQL.restamp_waits, {"steady": now.steady})
+    conn.execute(SQL.restamp_written, {"wall": now.wall})
