@@ -1,0 +1,112 @@
+"""The one commit at the end of a turn, and what happens while it cannot be made.
+
+An answer just made is kept and committed as soon as it can be. After 60 s without a store
+it is sent unprotected, loudly; once the store is back it is committed together with that
+attempt and its outcome, so that it is not sent again plain. A crash before that commit is
+the one documented hole: the turn may run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from angelia.engine.roster import Roster
+from angelia.engine.unprotected import send_unprotected
+from angelia.model import limits
+from angelia.model.errors import StoreDamagedError, StoreUnavailableError
+from angelia.model.ids import Lane
+from angelia.model.messages import NewDelivery, Usage
+from angelia.model.plan import PassEnd
+from angelia.model.record import Record
+from angelia.model.states import RunEnd
+from angelia.seams.clock import Clock
+from angelia.store.ledger import Ledger, Turn
+
+log = structlog.get_logger("angelia")
+
+
+class Answers:
+    """Ends turns. ``split`` cuts a text for the platform of a lane; ``on_delivery`` is hinted
+    with the lane of each committed delivery. ``protected``: the setting ``delivery_ledger``."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        roster: Roster,
+        split: Callable[[Lane, str], list[str]],
+        on_delivery: Callable[[Lane], None],
+        protected: bool = True,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._roster = roster
+        self._split = split
+        self._on_delivery = on_delivery
+        self._protected = protected
+        #: How many answers are kept in memory because the store cannot be written.
+        self.kept = 0
+
+    async def finish(
+        self, turn: Turn, run: str | None, ending: RunEnd, text: str, usage: Usage = Usage(), detail: str = ""
+    ) -> None:
+        """Commit the end of a turn with the delivery of ``text``; returns when committed."""
+        delivery = NewDelivery(
+            turn.id,
+            turn.lane,
+            tuple(self._split(turn.lane, text)),
+            turn.reply_to,
+            "turn" if run else "notice",
+        )
+        if not self._protected:
+            # Closed before the first byte: it never runs again, and nothing is owed.
+            if await self._commit(turn, run, ending, usage, detail, None):
+                await send_unprotected(delivery, self._roster.get(turn.lane.adapter), self._clock)
+            return
+        if await self._commit(turn, run, ending, usage, detail, delivery):
+            self._on_delivery(turn.lane)
+
+    async def give_up(self, turn: Turn, run: str | None, ending: RunEnd, reason: str) -> None:
+        """Commit the end of a turn that gets no answer."""
+        await self._ledger.finish_turn(turn, run, ending, gave_up=reason)
+
+    async def _commit(
+        self,
+        turn: Turn,
+        run: str | None,
+        ending: RunEnd,
+        usage: Usage,
+        detail: str,
+        delivery: NewDelivery | None,
+    ) -> bool:
+        kept_since: int | None = None
+        sent: tuple[Record, PassEnd] | None = None
+        try:
+            while True:
+                try:
+                    return await self._ledger.finish_turn(turn, run, ending, usage, detail, delivery, sent)
+                except (StoreUnavailableError, StoreDamagedError) as error:
+                    now = self._clock.now().steady
+                    if kept_since is None:
+                        kept_since, self.kept = now, self.kept + 1
+                    log.error(
+                        "an answer is kept in memory: the store cannot be written",
+                        action="answer.kept",
+                        turn=turn.id,
+                        error=str(error),
+                    )
+                    patience_ms = limits.unprotected_after_s * limits.SECOND_MS
+                    if sent is None and delivery is not None and now - kept_since >= patience_ms:
+                        log.critical(
+                            "an answer is sent UNPROTECTED: a crash now may repeat it",
+                            action="answer.unprotected",
+                            turn=turn.id,
+                        )
+                        connection = self._roster.get(turn.lane.adapter)
+                        sent = await send_unprotected(delivery, connection, self._clock)
+                    await self._clock.sleep(1.0)
+        finally:
+            if kept_since is not None:
+                self.kept -= 1

@@ -1,0 +1,73 @@
+"""One task per conversation that has something to do, none for the others.
+
+A lane's deliveries go out one after another; lanes do not wait for each other. A hint for a
+lane that is already being worked makes it look once more, so no hint is lost between the
+last look and the end of the task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from angelia.engine.sender import Sender
+from angelia.model.errors import StoreUnavailableError
+from angelia.model.ids import Lane
+
+log = structlog.get_logger("angelia")
+
+
+class Lanes:
+    """Runs the sender on hinted lanes."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._tasks: dict[Lane, asyncio.Task[None]] = {}
+        self._again: set[Lane] = set()
+        self._open = True
+
+    def hint(self, lane: Lane) -> None:
+        """There may be something to send in this lane now."""
+        if not self._open:
+            return
+        if lane in self._tasks:
+            self._again.add(lane)
+            return
+        self._tasks[lane] = asyncio.create_task(self._run(lane), name=f"lane {lane}")
+
+    async def _run(self, lane: Lane) -> None:
+        try:
+            while True:
+                self._again.discard(lane)
+                await self._sender.work(lane)
+                if lane not in self._again or not self._open:
+                    return
+        except StoreUnavailableError as error:
+            log.warning("a lane waits for the store", action="lane.waits", lane=str(lane), error=str(error))
+        except Exception:
+            log.exception("a lane failed", action="lane.failed", lane=str(lane))
+        finally:
+            self._again.discard(lane)
+            del self._tasks[lane]
+
+    def close(self) -> None:
+        """Work no lane any more."""
+        self._open = False
+
+    @property
+    def busy(self) -> int:
+        """How many lanes are being worked."""
+        return len(self._tasks)
+
+    async def drain(self, seconds: float) -> None:
+        """Take no more hints; what is being sent gets ``seconds``, then the rest is released
+        or, with a call on the wire, left exactly as its row says."""
+        self._open = False
+        tasks = set(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        self._sender.releasing = True
+        for task in list(self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*list(self._tasks.values()), return_exceptions=True)

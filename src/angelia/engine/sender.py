@@ -1,0 +1,235 @@
+"""One pass over one delivery, as a sentence: plan → claim → wire → classify → settle.
+
+What a crash leaves: before the claim's commit nothing happened; after it the attempt is on
+record as in flight and will be recorded as died; after an outcome's commit that outcome is
+the truth. Nothing is decided from memory that is not on record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from angelia.engine.changes import change_for
+from angelia.engine.roster import Connection, Roster
+from angelia.engine.tenure import Tenure
+from angelia.model import limits
+from angelia.model.errors import StoreUnavailableError
+from angelia.model.ids import Claim, Lane, idempotency_key
+from angelia.model.messages import Outgoing
+from angelia.model.outcomes import Accepted, Outcome, Unconfirmed
+from angelia.model.plan import LookUpFirst, PassEnds, Rest, Send, Settle, Step, WaitUntil, after, next_step
+from angelia.model.record import Conclusion, Ending, Record, Revision, conclude, released, with_attempt
+from angelia.model.states import Event, State
+from angelia.seams import crash
+from angelia.seams.clock import Clock
+from angelia.store.ledger import Advance, AdvanceAnswer, ClaimAnswer, Ledger
+
+log = structlog.get_logger("angelia")
+
+
+def outgoing(record: Record, revision: Revision) -> Outgoing:
+    """The bytes of a revision, addressed."""
+    live = record.live_parts
+    part = record.part(revision.part)
+    index = next((i for i, p in enumerate(live, 1) if p.number == part.number), part.number)
+    return Outgoing(
+        delivery=record.id,
+        part=index,
+        parts=len(live),
+        key=idempotency_key(record.id, revision.part, revision.number),
+        chat=record.lane.chat,
+        thread="" if record.rerouted else record.lane.thread,
+        reply_to="" if record.anchor_dropped else record.reply_to,
+        text=part.text if revision.text is None else revision.text,
+        format=revision.format,
+        recovered=revision.marker,
+    )
+
+
+async def call(connection: Connection, message: Outgoing) -> Outcome:
+    """One wire call. An adapter that raises has taught nothing: unconfirmed."""
+    crash.point("wire.before")
+    try:
+        async with connection.sends:
+            outcome = await connection.adapter.send(message)
+    except Exception as error:
+        log.exception(
+            "an adapter raised instead of answering", action="send.raised", adapter=str(connection.id)
+        )
+        outcome = Unconfirmed(f"{type(error).__name__}")
+    crash.point("wire.after")
+    return outcome
+
+
+class Sender:
+    """Works a lane: its oldest delivery that does not rest, then the next, until none may go."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, tenure: Tenure, roster: Roster) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._tenure = tenure
+        self._roster = roster
+        #: Set at the end of the drain: what has not sent its first byte is released.
+        self.releasing = False
+
+    async def work(self, lane: Lane) -> None:
+        """Go on until nothing of the lane may go now."""
+        while not self.releasing:
+            connection = self._roster.get(lane.adapter)
+            record = None if connection is None else await self._ledger.head(lane)
+            if connection is None or record is None:
+                return
+            step = next_step(record, connection.promise, self._clock.now())
+            if not await self._take(step, record, connection):
+                return
+
+    async def _take(self, step: Step, record: Record, connection: Connection) -> bool:
+        """Do what the plan says. False: nothing more may go in this lane now."""
+        match step:
+            case Settle(event):
+                await self._ledger.settle(record, event)
+                return True
+            case Rest():
+                await self._ledger.defer(record, None)
+                return True
+            case WaitUntil(steady):
+                if (record.due_at or 0) < steady:
+                    await self._ledger.defer(record, steady)
+                return False
+            case LookUpFirst(attempt):
+                revision = record.revision(attempt.part, attempt.revision)
+                found = await connection.adapter.look_up(outgoing(record, revision), attempt.started_at)
+                if isinstance(found, Accepted):
+                    await self._ledger.record_receipt(record.id, attempt.number, found.receipt)
+                else:
+                    await self._ledger.note_look_up(record, attempt.number, found)
+                return True
+            case Send(revision):
+                if not connection.adapter.present(record.lane.chat):
+                    return await self._nobody_there(record, connection)
+                return await self._pass(record, revision, connection)
+        raise AssertionError(f"an unclaimed row cannot be told to {step}")
+
+    async def _nobody_there(self, record: Record, connection: Connection) -> bool:
+        """Nothing is tried while nobody is there; a connection brings the row forward."""
+        pause = min(limits.not_sent_first_ms * 2 ** min(record.not_sent, 10), limits.not_sent_most_ms)
+        await self._ledger.defer(record, self._clock.now().steady + pause, offline=True)
+        if not connection.adapter.present(record.lane.chat):
+            return False
+        # Somebody came while this was being written down.
+        return await self._ledger.connected(connection.id, record.lane.chat) > 0
+
+    async def _pass(self, record: Record, revision: Revision, connection: Connection) -> bool:
+        """Claim, then attempt after attempt until the pass is over. True: look at the lane again."""
+        owner = self._tenure.owner
+        if not self._tenure.alive(owner):
+            return False
+        now = self._clock.now()
+        answer = await self._ledger.claim(record, owner, revision, now.wall)
+        if answer is not ClaimAnswer.GRANTED:
+            return answer is ClaimAnswer.CHANGED
+        claim = Claim(record.id, owner, record.fence + 1)
+        record = replace(record, state=State.ATTEMPTING, owner=owner, fence=claim.fence, due_at=None)
+        record = with_attempt(record, revision, now.wall)
+        committed_at = now.steady
+        try:
+            while True:
+                conclusion = await self._attempt(record, claim, connection, committed_at)
+                going_on = await self._record(conclusion, claim, connection)
+                if going_on is None:
+                    return True
+                record, committed_at = going_on, self._clock.now().steady
+        except BaseException:
+            # The row is attempting under an owner that must not renew for it any more.
+            self._tenure.taint(owner)
+            raise
+
+    async def _attempt(
+        self, record: Record, claim: Claim, connection: Connection, committed_at: int
+    ) -> Conclusion:
+        """One attempt of the open revision: lease, fence and state are checked, then the wire."""
+        attempt = record.attempts[-1]
+        late = self._clock.now().steady - committed_at > limits.guard_recheck_ms
+        lost = not self._tenure.alive(claim.owner) or (late and not await self._ledger.holds(claim))
+        if lost or self.releasing:
+            return released(record)
+        outcome = await call(connection, outgoing(record, record.revision(attempt.part, attempt.revision)))
+        conclusion = conclude(record, outcome, self._clock.now().wall)
+        tell = log.debug if conclusion.ending is Ending.ACCEPTED else log.info
+        tell(
+            "an attempt ended",
+            action="delivery.attempt",
+            delivery=record.id,
+            part=attempt.part,
+            attempt=attempt.number,
+            outcome=type(outcome).__name__,
+            detail=conclusion.detail,
+        )
+        if conclusion.ending is Ending.BAD_CREDENTIAL:
+            self._roster.on_bad_credential(connection.id, conclusion.detail)
+        return conclusion
+
+    async def _record(self, conclusion: Conclusion, claim: Claim, connection: Connection) -> Record | None:
+        """Commit an outcome with what follows from it. ``None``: the pass is over."""
+        now = self._clock.now()
+        step: Step = after(conclusion, connection.promise, now)
+        if self.releasing and isinstance(step, Send):
+            step = PassEnds()
+        change, record = change_for(conclusion, step, connection.adapter, connection.promise, now)
+        answer = await self._store(claim, change)
+        if answer is AdvanceAnswer.LAPSED:
+            change, record = change_for(conclusion, PassEnds(), connection.adapter, connection.promise, now)
+            answer = await self._store(claim, change)
+        if answer is AdvanceAnswer.STALE:
+            if conclusion.receipt is not None or conclusion.ending is Ending.ACCEPTED:
+                await self._late_receipt(conclusion)
+            return None
+        if record is not None and isinstance(step, Send) and step.after_s:
+            return await self._repeat_later(record, step, claim, connection)
+        return record
+
+    async def _repeat_later(
+        self, record: Record, step: Send, claim: Claim, connection: Connection
+    ) -> Record | None:
+        """The same revision under the same key, within the pass, after a short wait."""
+        await self._clock.sleep(step.after_s)
+        now = self._clock.now()
+        if self.releasing:
+            change, _ = change_for(None, PassEnds(), connection.adapter, connection.promise, now, record)
+            await self._store(claim, change)
+            return None
+        record = with_attempt(record, step.revision, now.wall)
+        change = Advance(Event.GOES_ON, opened=(record.attempts[-1], step.revision))
+        answer = await self._store(claim, change)
+        if answer is AdvanceAnswer.LAPSED:
+            record = released(record).record
+            change, _ = change_for(None, PassEnds(), connection.adapter, connection.promise, now, record)
+            await self._store(claim, change)
+        return record if answer is AdvanceAnswer.DONE else None
+
+    async def _store(self, claim: Claim, change: Advance) -> AdvanceAnswer:
+        """Commit a change, however long the store cannot be written: an outcome is kept in
+        memory and written later, and nothing is sent again meanwhile."""
+        while True:
+            try:
+                return await self._ledger.advance(claim, change)
+            except StoreUnavailableError as error:
+                log.error(
+                    "an outcome cannot be stored yet",
+                    action="outcome.kept",
+                    delivery=claim.delivery,
+                    error=str(error),
+                )
+                await self._clock.sleep(1.0)
+
+    async def _late_receipt(self, conclusion: Conclusion) -> None:
+        while True:
+            try:
+                await self._ledger.record_receipt(
+                    conclusion.record.id, conclusion.attempt.number, conclusion.receipt or ""
+                )
+                return
+            except StoreUnavailableError:
+                await self._clock.sleep(1.0)

@@ -1,0 +1,232 @@
+"""Turns: one inbound, one model run, one commit with the answer.
+
+A run is on record before the agent is called. Its end, the answered turn and the pending
+delivery are one commit. A death before that commit leaves a running turn of a dead owner:
+it runs again once, then the person is told (guarantees §9). Turns of a conversation run one
+at a time, in the order of arrival; conversations do not wait for each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from angelia.agents.base import Agent, Answer, FallbackError, Question
+from angelia.engine.answers import Answers
+from angelia.engine.tenure import Tenure
+from angelia.engine.typing import Typing
+from angelia.model import limits, notices
+from angelia.model.errors import AgentError, StoreUnavailableError
+from angelia.model.ids import Lane
+from angelia.model.messages import HistoryEntry, Usage, well_formed
+from angelia.model.states import RunEnd
+from angelia.seams import crash
+from angelia.seams.rng import Rng
+from angelia.store.ledger import Ledger, Turn, TurnKind
+
+log = structlog.get_logger("angelia")
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What waits in a conversation, and what runs. ``stopped``: the person said stop."""
+
+    waiting: deque[str] = field(default_factory=deque)
+    task: asyncio.Task[None] | None = None
+    run: asyncio.Task[Answer] | None = None
+    stopped: bool = False
+
+
+class Turner:
+    """Runs turns. ``agents`` by profile; ``on_command`` answers a chat command's turn."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        rng: Rng,
+        tenure: Tenure,
+        agents: Mapping[str, Agent],
+        answers: Answers,
+        typing: Typing,
+        on_command: Callable[[Turn], Awaitable[str]] | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._rng = rng
+        self._tenure = tenure
+        self._agents = agents
+        self._answers = answers
+        self._typing = typing
+        self.on_command = on_command
+        self._lanes: dict[Lane, _Lane] = {}
+        self._commands: dict[str, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(limits.runs_at_once_max)
+        self._draining = False
+
+    def hint(self, turn: str, lane: Lane, kind: TurnKind) -> None:
+        """This turn waits in the store."""
+        if self._draining:
+            return
+        if kind is TurnKind.COMMAND:
+            if turn not in self._commands:
+                self._commands[turn] = asyncio.create_task(self._command(turn))
+            return
+        mine = self._lanes.setdefault(lane, _Lane())
+        if turn not in mine.waiting:
+            mine.waiting.append(turn)
+        if mine.task is None:
+            mine.task = asyncio.create_task(self._serve(lane, mine), name=f"turns {lane}")
+
+    def stop(self, lane: Lane) -> bool:
+        """A person said stop: end the run of this conversation. False: nothing runs."""
+        mine = self._lanes.get(lane)
+        if mine is None or mine.run is None:
+            return False
+        mine.stopped = True
+        mine.run.cancel()
+        return True
+
+    @property
+    def busy(self) -> int:
+        """How many conversations have a turn in work."""
+        return len(self._lanes) + len(self._commands)
+
+    async def drain(self, seconds: float) -> None:
+        """Start nothing more; runs get ``seconds``, then they are cut: their turns wait again,
+        which is no interruption."""
+        self._draining = True
+        tasks = {lane.task for lane in self._lanes.values() if lane.task} | set(self._commands.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for lane in list(self._lanes.values()):
+            if lane.run is not None:
+                lane.run.cancel()
+        left = [task for task in tasks if not task.done()]
+        if left:
+            await asyncio.wait(left, timeout=limits.drain_sends_s)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    # -- one conversation -----------------------------------------------------------------------
+
+    async def _serve(self, lane: Lane, mine: _Lane) -> None:
+        try:
+            while mine.waiting and not self._draining:
+                turn = mine.waiting.popleft()
+                async with self._slots:
+                    if not self._draining:
+                        await self._turn(turn, lane, mine)
+        except StoreUnavailableError as error:
+            log.warning("a turn waits for the store", action="turn.waits", lane=str(lane), error=str(error))
+        except Exception:
+            log.exception("a turn failed", action="turn.failed", lane=str(lane))
+        finally:
+            # What still waits is in the store; the next poll hints at it again.
+            del self._lanes[lane]
+
+    async def _turn(self, turn_id: str, lane: Lane, mine: _Lane) -> None:
+        agent = self._agents.get(lane.profile)
+        if agent is None:
+            return
+        run = self._rng.token()
+        turn = await self._ledger.start_run(turn_id, run, self._tenure.owner, _model(agent, 0))
+        if turn is None:
+            return
+        history = await self._history(agent, turn)
+        typing = self._typing.begin(lane)
+        try:
+            await self._runs(agent, turn, run, history, mine)
+        finally:
+            typing.cancel()
+
+    async def _history(self, agent: Agent, turn: Turn) -> tuple[HistoryEntry, ...]:
+        if agent.history_messages <= 0:
+            return ()
+        return tuple(await self._ledger.conversation(turn.lane, turn.id, agent.history_messages))
+
+    async def _runs(
+        self, agent: Agent, turn: Turn, run: str, history: tuple[HistoryEntry, ...], mine: _Lane
+    ) -> None:
+        """The run and, after a failure for which there is another model, a second one."""
+        for attempt in (0, 1):
+            question = Question(turn.conversation, turn.text, turn.user, turn.user_name, history, attempt)
+            crash.point("agent.before")
+            mine.run = asyncio.create_task(_bounded(agent, question))
+            try:
+                answer = await mine.run
+                crash.point("agent.after")
+                text = well_formed(answer.text)
+                empty = not text.strip()
+                ending = RunEnd.EMPTY if empty else RunEnd.ANSWERED
+                await self._answers.finish(
+                    turn, run, ending, notices.AGENT_SAID_NOTHING if empty else text, answer.usage
+                )
+                return
+            except asyncio.CancelledError:
+                await self._cut(turn, run, mine)
+                return
+            except FallbackError as error:
+                again = self._rng.token()
+                if attempt == 0 and await self._ledger.next_run(
+                    turn, run, Usage(), str(error), again, _model(agent, 1)
+                ):
+                    run = again
+                    continue
+                await self._failed(turn, run, RunEnd.ERROR, notices.AGENT_FAILED, str(error))
+                return
+            except TimeoutError:
+                await self._failed(turn, run, RunEnd.TIMEOUT, notices.AGENT_TIMED_OUT, "time limit")
+                return
+            except AgentError as error:
+                await self._failed(turn, run, RunEnd.ERROR, notices.AGENT_FAILED, str(error))
+                return
+            except StoreUnavailableError:
+                raise
+            except Exception as error:
+                log.exception("an agent raised", action="agent.raised", turn=turn.id)
+                await self._failed(turn, run, RunEnd.ERROR, notices.AGENT_FAILED, type(error).__name__)
+                return
+            finally:
+                mine.run = None
+
+    async def _failed(self, turn: Turn, run: str, ending: RunEnd, notice: str, detail: str) -> None:
+        """The turn ends with a short honest notice, through the ledger."""
+        log.error("an agent failed", action="agent.failed", turn=turn.id, ending=ending.value, detail=detail)
+        await self._answers.finish(turn, run, ending, notice, Usage(), detail[:500])
+
+    async def _cut(self, turn: Turn, run: str, mine: _Lane) -> None:
+        """The run was cancelled: by the person, or by the drain."""
+        if mine.stopped:
+            mine.stopped = False
+            await self._answers.give_up(turn, run, RunEnd.STOPPED, "stopped")
+            return
+        await self._ledger.release_turn(turn, run)
+
+    # -- chat commands ---------------------------------------------------------------------------
+
+    async def _command(self, turn_id: str) -> None:
+        try:
+            turn = await self._ledger.open_turn(turn_id)
+            if turn is not None and self.on_command is not None:
+                await self._answers.finish(turn, None, RunEnd.ANSWERED, await self.on_command(turn))
+        except StoreUnavailableError as error:
+            log.warning("a command waits for the store", action="command.waits", error=str(error))
+        except Exception:
+            log.exception("a command failed", action="command.failed", turn=turn_id)
+        finally:
+            del self._commands[turn_id]
+
+
+async def _bounded(agent: Agent, question: Question) -> Answer:
+    async with asyncio.timeout(agent.timeout_s):
+        return await agent.run(question)
+
+
+def _model(agent: Agent, attempt: int) -> str:
+    """What the record calls the model of this run."""
+    named = getattr(agent, "model_for", None)
+    return str(named(attempt)) if named is not None else type(agent).__name__
