@@ -1,0 +1,162 @@
+"""The gateway: configuration made alive. Lock, open and check the store, take over, connect,
+open; and the same backwards.
+
+It can be embedded; ``run`` is what the command line does with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+from aiohttp import web
+
+from angelia.engine.engine import Engine
+from angelia.gateway.access import Access
+from angelia.gateway.commands import Commands, is_command
+from angelia.gateway.config import Config
+from angelia.gateway.home import Home, HomeLock
+from angelia.gateway.registry import AGENTS, PLATFORMS, Context
+from angelia.gateway.server import Server
+from angelia.gateway.supervisor import Supervisor
+from angelia.model.ids import AdapterId, Lane
+from angelia.platforms.base import Adapter
+from angelia.platforms.text import split as split_text
+from angelia.seams.clock import Clock, SystemClock
+from angelia.seams.rng import Rng, SystemRng
+from angelia.store.ledger import OwnerKind
+from angelia.store.sqlite import SqliteLedger
+
+log = structlog.get_logger("angelia")
+
+
+def adapter_builders(config: Config, context: Context) -> dict[AdapterId, Callable[[], Adapter]]:
+    """How to build an instance of every configured adapter."""
+    return {
+        AdapterId(profile.name, platform.name): partial(
+            PLATFORMS[platform.name].build,
+            AdapterId(profile.name, platform.name),
+            platform.settings,
+            context,
+        )
+        for profile in config.profiles.values()
+        for platform in profile.platforms.values()
+    }
+
+
+class Gateway:
+    """One gateway on one home. Raises ``HomeLockedError``, ``ConfigError`` or the errors of the
+    store from the constructor, which takes the lock and opens the store."""
+
+    def __init__(self, config: Config, clock: Clock | None = None, rng: Rng | None = None) -> None:
+        self.config = config
+        self._clock = clock or SystemClock()
+        self._rng = rng or SystemRng()
+        context = Context(self._clock, self._rng, config.listen.host)
+        home = Home(config.home)
+        self._builders = adapter_builders(config, context)
+        self._splitters = {adapter_id: build() for adapter_id, build in self._builders.items()}
+        self.agents = {
+            profile.name: AGENTS[profile.agent_kind].build(profile.agent, context)
+            for profile in config.profiles.values()
+        }
+        self._lock = HomeLock(home)
+        try:
+            self.ledger = SqliteLedger(home.store, self._clock)
+        except BaseException:
+            self._lock.release()
+            raise
+        self.engine = Engine(
+            self.ledger,
+            self._clock,
+            self._rng,
+            self.agents,
+            self.split,
+            kind=OwnerKind.DAEMON,
+            lock_held=True,
+            is_command=is_command,
+            protected=config.delivery_ledger,
+        )
+        commands = Commands(self.engine, self.ledger)
+        self.engine.turner.on_command = commands.answer
+        self.server = Server(config.listen.host, config.listen.port, self._health)
+        self.supervisor = Supervisor(self.engine, self.server, Access(config), self._builders)
+        self._phase = "starting"
+
+    @property
+    def address(self) -> str:
+        """Where the HTTP server listens, e.g. ``http://127.0.0.1:8787/``; "" before."""
+        return self.server.address
+
+    def split(self, lane: Lane, text: str) -> list[str]:
+        """``text`` cut for the platform of a lane, whether or not its adapter is connected."""
+        adapter = self._splitters.get(lane.adapter)
+        return adapter.split(text) if adapter is not None else split_text(text, 4096)
+
+    async def start(self, any_port: bool = False) -> None:
+        """Listen, take over, connect. When this returns inbound is accepted by every adapter
+        that is up; the others go on trying."""
+        for warning in self.config.warnings:
+            log.warning(warning, action="config.warning")
+        if not self.config.delivery_ledger:
+            log.warning(
+                "delivery_ledger is false: a reply in flight at a crash is LOST and never repeated",
+                action="ledger.off",
+            )
+        for adapter_id, adapter in self._splitters.items():
+            self.server.declare(adapter_id, adapter)
+        await self.server.start(any_port)
+        taken = await self.engine.start()
+        if taken.deliveries or taken.turns:
+            log.info(
+                "recovered what an earlier gateway had left",
+                action="start.taken_over",
+                deliveries=taken.deliveries,
+                turns=taken.turns,
+            )
+        self.engine.receiver.open = True
+        self.supervisor.start()
+        self._phase = "running"
+        self._lock.publish(self.address, self._clock.now().wall)
+
+    async def stop(self) -> None:
+        """Drain and close: no new inbound; turns get 30 s, sends 10 s. Committed state only."""
+        self._phase = "draining"
+        self.supervisor.close_doors()
+        await self.engine.stop()
+        await self.supervisor.stop()
+        await self.server.stop()
+        for agent in self.agents.values():
+            await agent.close()
+        await self.ledger.close()
+        self._lock.release()
+
+    async def run(self, on_ready: Callable[[str], None], any_port: bool = False) -> None:
+        """Start, tell ``on_ready`` the address, and serve until SIGTERM or SIGINT."""
+        asked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, asked.set)
+        await self.start(any_port)
+        on_ready(self.address)
+        await asked.wait()
+        log.info("stopping", action="stop.begin")
+        await self.stop()
+        log.info("stopped", action="stop.end")
+
+    async def _health(self, _request: web.Request) -> web.StreamResponse:
+        """200 when the store is writable, the take-over is committed and inbound accepts."""
+        reasons = [] if self._phase == "running" else [f"the gateway is {self._phase}"]
+        if self.ledger.trouble:
+            reasons.append("the store cannot be written")
+        ready = not reasons
+        reasons += [
+            f"{adapter_id} is {condition.state}"
+            for adapter_id, condition in self.supervisor.conditions.items()
+            if condition.state != "up"
+        ]
+        body = {"status": "ok" if ready else "unavailable", "reasons": reasons}
+        return web.json_response(body, status=200 if ready else 503)
