@@ -59,7 +59,17 @@ class Engine:
             ledger, rng, self.tenure, agents, self.answers, Typing(ledger, clock, self.roster)
         )
         self.receiver = Receiver(ledger, rng, self.turner.hint, is_command)
-        self.rescuer = Rescuer(ledger, clock, self.tenure, self.roster, self.lanes, self.turner.hint)
+        self.sender.answers_kept = lambda: self.answers.kept
+        self.rescuer = Rescuer(
+            ledger,
+            clock,
+            self.tenure,
+            self.roster,
+            self.lanes,
+            self.turner.hint,
+            outcomes_kept=lambda: self.sender.kept,
+            protected=protected,
+        )
         self.pruner = Pruner(ledger, clock)
         if not protected:
             # Rows already owed stay untouched and age.

@@ -38,12 +38,16 @@ class Rescuer:
         roster: Roster,
         lanes: Lanes,
         on_turn: Callable[[str, Lane, TurnKind], None],
+        outcomes_kept: Callable[[], int],
+        protected: bool = True,
     ) -> None:
         self._ledger = ledger
         self._tenure = tenure
         self._roster = roster
         self._lanes = lanes
         self._on_turn = on_turn
+        self._outcomes_kept = outcomes_kept
+        self._protected = protected
         self._poll = Loop("rescuer", self._round, limits.poll_every_s, clock)
         self._lease = Loop("lease", self._hold, limits.lease_renew_every_s, clock)
         self.turns_open = True
@@ -73,6 +77,8 @@ class Rescuer:
                 self._on_turn(turn, lane, kind)
 
     async def _hold(self) -> None:
+        if self._outcomes_kept():
+            return  # stored first, so that our own passes are not taken for dead ones
         await self._tenure.renew()
         taken = await self._tenure.take_over()
         if taken.deliveries or taken.turns:
@@ -83,6 +89,8 @@ class Rescuer:
                 turns=taken.turns,
             )
             self.hint()
+        if not self._protected:
+            return  # rows already owed stay untouched and age
         for record in await self._ledger.stale(_LOOK_AT_MOST):
             if await self._ledger.settle(record, Event.GREW_STALE):
                 log.error("a reply grew stale and was abandoned", action="delivery.stale", delivery=record.id)

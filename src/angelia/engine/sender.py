@@ -7,7 +7,9 @@ the truth. Nothing is decided from memory that is not on record.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import structlog
 
@@ -25,6 +27,8 @@ from angelia.model.states import Event, State
 from angelia.seams import crash
 from angelia.seams.clock import Clock
 from angelia.store.ledger import Advance, AdvanceAnswer, ClaimAnswer, Ledger
+
+T = TypeVar("T")
 
 log = structlog.get_logger("angelia")
 
@@ -73,10 +77,14 @@ class Sender:
         self._roster = roster
         #: Set at the end of the drain: what has not sent its first byte is released.
         self.releasing = False
+        #: How many outcomes are kept in memory because the store cannot be written.
+        self.kept = 0
+        #: Answers kept for want of a store are committed before any claim.
+        self.answers_kept: Callable[[], int] = lambda: 0
 
     async def work(self, lane: Lane) -> None:
         """Go on until nothing of the lane may go now."""
-        while not self.releasing:
+        while not self.releasing and not self.answers_kept():
             connection = self._roster.get(lane.adapter)
             record = None if connection is None else await self._ledger.head(lane)
             if connection is None or record is None:
@@ -212,24 +220,25 @@ class Sender:
     async def _store(self, claim: Claim, change: Advance) -> AdvanceAnswer:
         """Commit a change, however long the store cannot be written: an outcome is kept in
         memory and written later, and nothing is sent again meanwhile."""
-        while True:
-            try:
-                return await self._ledger.advance(claim, change)
-            except StoreUnavailableError as error:
-                log.error(
-                    "an outcome cannot be stored yet",
-                    action="outcome.kept",
-                    delivery=claim.delivery,
-                    error=str(error),
-                )
-                await self._clock.sleep(1.0)
+        return await self._kept_until_stored(lambda: self._ledger.advance(claim, change))
 
     async def _late_receipt(self, conclusion: Conclusion) -> None:
-        while True:
-            try:
-                await self._ledger.record_receipt(
-                    conclusion.record.id, conclusion.attempt.number, conclusion.receipt or ""
-                )
-                return
-            except StoreUnavailableError:
-                await self._clock.sleep(1.0)
+        """A receipt is a fact, also under a claim that is over."""
+        made, receipt = conclusion.attempt.number, conclusion.receipt or ""
+        await self._kept_until_stored(
+            lambda: self._ledger.record_receipt(conclusion.record.id, made, receipt)
+        )
+
+    async def _kept_until_stored(self, store: Callable[[], Awaitable[T]]) -> T:
+        kept = False
+        try:
+            while True:
+                try:
+                    return await store()
+                except StoreUnavailableError as error:
+                    if not kept:
+                        kept, self.kept = True, self.kept + 1
+                    log.error("an outcome is kept in memory", action="outcome.kept", error=str(error))
+                    await self._clock.sleep(1.0)
+        finally:
+            self.kept -= int(kept)

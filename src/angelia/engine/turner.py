@@ -133,13 +133,18 @@ class Turner:
         if agent is None:
             return
         run = self._rng.token()
-        turn = await self._ledger.start_run(turn_id, run, self._tenure.owner, _model(agent, 0))
+        owner = self._tenure.owner
+        turn = await self._ledger.start_run(turn_id, run, owner, _model(agent, 0))
         if turn is None:
             return
-        history = await self._history(agent, turn)
         typing = self._typing.begin(lane)
         try:
+            history = await self._history(agent, turn)
             await self._runs(agent, turn, run, history, mine)
+        except BaseException:
+            # The turn is running under an owner that must not renew for it any more.
+            self._tenure.taint(owner)
+            raise
         finally:
             typing.cancel()
 

@@ -1,0 +1,55 @@
+"""Forks gateways: pays the imports once, so that thousands of deaths stay cheap.
+
+Reads one JSON line per command on standard input: ``{"home", "env", "log"}`` starts a
+gateway (``angelia run`` on that home) in a forked process of its own and answers its pid;
+``{"wait": pid}`` answers its exit status, negative for a signal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+
+def main() -> None:
+    from angelia.cli.main import main as angelia
+    from angelia.gateway import config, gateway  # noqa: F401 - pays their imports now
+    from angelia.platforms import webhook  # noqa: F401
+
+    print("ready", flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        if "wait" in command:
+            _, status = os.waitpid(command["wait"], 0)
+            print(os.waitstatus_to_exitcode(status), flush=True)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            _become(command)
+            sys.argv = ["angelia", "run"]
+            try:
+                angelia()
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else int(end.code is not None)
+                sys.stderr.flush()
+                os._exit(code)
+            os._exit(0)
+        print(pid, flush=True)
+
+
+def _become(command: dict[str, object]) -> None:
+    os.setsid()
+    log = os.open(str(command["log"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    environment = command["env"]
+    assert isinstance(environment, dict)
+    os.environ.update({str(k): str(v) for k, v in environment.items()})
+    os.environ["ANGELIA_HOME"] = str(command["home"])
+
+
+if __name__ == "__main__":
+    main()
