@@ -13,8 +13,9 @@ from typing import Any
 
 import apsw
 
-CLOCK_SPEED = 60  # one real second is a minute of the gateway
-PATIENCE_S = 30.0
+#: One real second is a minute of every gateway and command of this session.
+CLOCK = {"ANGELIA_TEST_CLOCK_SPEED": "60", "ANGELIA_TEST_CLOCK_ORIGIN": str(time.time())}
+PATIENCE_S = 60.0
 
 CONFIG = """\
 gateway: {{listen: "127.0.0.1:0", delivery_ledger: true}}
@@ -48,7 +49,7 @@ class Zygote:
         return self._process.stdout.readline().strip()
 
     def start(self, home: Path, **env: object) -> int:
-        environment = {"ANGELIA_TEST_CLOCK_SPEED": CLOCK_SPEED, **env}
+        environment = {**CLOCK, **env}
         return int(self._ask({"home": str(home), "env": environment, "log": str(home / "log")}))
 
     def wait(self, pid: int) -> int:
@@ -76,7 +77,7 @@ def until(condition: Any, what: str, pid: int | None = None) -> bool:
             return True
         if pid is not None and is_gone(pid):
             return False
-        time.sleep(0.004)
+        time.sleep(0.015)
     raise AssertionError(f"this did not happen in time: {what}")
 
 

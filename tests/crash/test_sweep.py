@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from angelia.model.markers import DOUBT, OPENING
-from tests.crash.nursery import CONFIG, Zygote, address_of, ask, is_gone, post, settled, until
+from tests.crash.nursery import CLOCK, CONFIG, Zygote, address_of, ask, is_gone, post, settled, until
 from tests.crash.platform import Platform
 from tests.crash.stories import STORIES, Story
 
@@ -111,7 +111,11 @@ class Run:
     def _notify(self) -> None:
         """Enqueue a notice with the gateway down; a person repeats a command that died unheard."""
         command = [sys.executable, "-m", "angelia", "notify", "--to", "default/webhook/c", "good news"]
-        environment = {"ANGELIA_HOME": str(self.home), "ANGELIA_CRASH_AT": str(self.command_kill)}
+        environment = {
+            **CLOCK,
+            "ANGELIA_HOME": str(self.home),
+            "ANGELIA_CRASH_AT": str(self.command_kill),
+        }
         first = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
         if first.returncode == -9:
             self.died += 1
@@ -170,8 +174,11 @@ def check(run: Run, platform: Platform) -> None:
     else:
         assert set(states) == {"abandoned"}, states
         assert len(platform.calls) >= 1
-    assert ask(home, "SELECT count(*) FROM parts p JOIN deliveries d ON d.id = p.delivery"
-               " WHERE d.state = 'delivered' AND p.receipt IS NULL AND NOT p.replaced") == [(0,)]
+    assert ask(
+        home,
+        "SELECT count(*) FROM parts p JOIN deliveries d ON d.id = p.delivery"
+        " WHERE d.state = 'delivered' AND p.receipt IS NULL AND NOT p.replaced",
+    ) == [(0,)]
 
 
 def _check_copies(run: Run, platform: Platform) -> None:
@@ -212,7 +219,9 @@ def test_kill_at_every_point(story: Story, zygote: Zygote, ram: Path) -> None:
     print(json.dumps({"story": story.name, "kill points": points}))
 
 
-@pytest.mark.parametrize("story", [s for s in STORIES if s.double], ids=lambda story: story.name.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "story", [s for s in STORIES if s.double], ids=lambda story: story.name.replace(" ", "-")
+)
 def test_kill_the_recovery_at_every_point(story: Story, zygote: Zygote, ram: Path) -> None:
     """The first death is in the middle of the wire call; the second anywhere in the recovery."""
     first = _point_number(story, zygote, ram / "scout", "wire.after")

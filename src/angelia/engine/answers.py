@@ -26,6 +26,9 @@ from angelia.store.ledger import Ledger, Turn
 
 log = structlog.get_logger("angelia")
 
+#: Characters of a piece where no splitter says better: every platform takes that much.
+_RAW_CUT = 1000
+
 
 class Answers:
     """Ends turns. ``split`` cuts a text for the platform of a lane; ``on_delivery`` is hinted
@@ -54,19 +57,27 @@ class Answers:
     ) -> None:
         """Commit the end of a turn with the delivery of ``text``; returns when committed."""
         delivery = NewDelivery(
-            turn.id,
-            turn.lane,
-            tuple(self._split(turn.lane, text)),
-            turn.reply_to,
-            "turn" if run else "notice",
+            turn.id, turn.lane, self._parts(turn.lane, text), turn.reply_to, "turn" if run else "notice"
         )
         if not self._protected:
             # Closed before the first byte: it never runs again, and nothing is owed.
             if await self._commit(turn, run, ending, usage, detail, None):
-                await send_unprotected(delivery, self._roster.get(turn.lane.adapter), self._clock)
+                connection = self._roster.get(turn.lane.adapter)
+                record, _ = await send_unprotected(delivery, connection, self._clock)
+                if record.missing is not None:
+                    log.error("a reply is LOST: the ledger is off", action="answer.lost", turn=turn.id)
             return
         if await self._commit(turn, run, ending, usage, detail, delivery):
             self._on_delivery(turn.lane)
+
+    def _parts(self, lane: Lane, text: str) -> tuple[str, ...]:
+        """``text`` cut for its platform; a splitter that fails is no reason to lose an answer."""
+        try:
+            parts = tuple(part for part in self._split(lane, text) if part)
+        except Exception:
+            log.exception("a splitter failed; the text is cut anywhere", action="split.failed")
+            parts = ()
+        return parts or tuple(text[i : i + _RAW_CUT] for i in range(0, len(text), _RAW_CUT))
 
     async def give_up(self, turn: Turn, run: str | None, ending: RunEnd, reason: str) -> None:
         """Commit the end of a turn that gets no answer."""
@@ -105,7 +116,8 @@ class Answers:
                             turn=turn.id,
                         )
                         connection = self._roster.get(turn.lane.adapter)
-                        sent = await send_unprotected(delivery, connection, self._clock)
+                        made = await send_unprotected(delivery, connection, self._clock)
+                        sent = made if made[0].attempts else None  # nothing left: tried again
                     await self._clock.sleep(1.0)
         finally:
             if kept_since is not None:

@@ -53,11 +53,10 @@ class Engine:
         self.roster = Roster()
         self.tenure = Tenure(ledger, clock, rng, kind, lock_held)
         self.sender = Sender(ledger, clock, self.tenure, self.roster)
-        self.lanes = Lanes(self.sender)
+        self.lanes = Lanes(self.sender, clock)
         self.answers = Answers(ledger, clock, self.roster, split, self.lanes.hint, protected)
-        self.turner = Turner(
-            ledger, rng, self.tenure, agents, self.answers, Typing(ledger, clock, self.roster)
-        )
+        typing = Typing(ledger, clock, self.roster)
+        self.turner = Turner(ledger, clock, rng, self.tenure, agents, self.answers, typing)
         self.receiver = Receiver(ledger, rng, self.turner.hint, is_command)
         self.sender.answers_kept = lambda: self.answers.kept
         self.rescuer = Rescuer(
@@ -67,7 +66,7 @@ class Engine:
             self.roster,
             self.lanes,
             self.turner.hint,
-            outcomes_kept=lambda: self.sender.kept,
+            kept=lambda: self.sender.kept + self.answers.kept,
             protected=protected,
         )
         self.pruner = Pruner(ledger, clock)

@@ -12,17 +12,23 @@ import asyncio
 import structlog
 
 from angelia.engine.sender import Sender
+from angelia.engine.service import wait_within
 from angelia.model.errors import StoreUnavailableError
 from angelia.model.ids import Lane
+from angelia.seams.clock import Clock
 
 log = structlog.get_logger("angelia")
+
+#: How long a drained lane may take to put down what it has not sent.
+_RELEASE_S = 1.0
 
 
 class Lanes:
     """Runs the sender on hinted lanes."""
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, sender: Sender, clock: Clock) -> None:
         self._sender = sender
+        self._clock = clock
         self._tasks: dict[Lane, asyncio.Task[None]] = {}
         self._again: set[Lane] = set()
         self._open = True
@@ -64,10 +70,10 @@ class Lanes:
         """Take no more hints; what is being sent gets ``seconds``, then the rest is released
         or, with a call on the wire, left exactly as its row says."""
         self._open = False
-        tasks = set(self._tasks.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+        await wait_within(self._clock, self._tasks.values(), seconds)
         self._sender.releasing = True
+        # Who is between two steps sees that now; only a call on the wire must be cut.
+        await wait_within(self._clock, self._tasks.values(), _RELEASE_S)
         for task in list(self._tasks.values()):
             task.cancel()
-        await asyncio.gather(*list(self._tasks.values()), return_exceptions=True)
+        await wait_within(self._clock, self._tasks.values(), _RELEASE_S)

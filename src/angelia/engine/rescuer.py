@@ -38,7 +38,7 @@ class Rescuer:
         roster: Roster,
         lanes: Lanes,
         on_turn: Callable[[str, Lane, TurnKind], None],
-        outcomes_kept: Callable[[], int],
+        kept: Callable[[], int],
         protected: bool = True,
     ) -> None:
         self._ledger = ledger
@@ -46,7 +46,7 @@ class Rescuer:
         self._roster = roster
         self._lanes = lanes
         self._on_turn = on_turn
-        self._outcomes_kept = outcomes_kept
+        self._kept = kept
         self._protected = protected
         self._poll = Loop("rescuer", self._round, limits.poll_every_s, clock)
         self._lease = Loop("lease", self._hold, limits.lease_renew_every_s, clock)
@@ -65,20 +65,24 @@ class Rescuer:
         await self._lease.stop()
 
     async def connected(self, adapter: AdapterId, chat: str | None = None) -> None:
-        """A connection came up: what was not sent for want of one goes now."""
+        """A connection came up: what was not sent for want of one is due now, and what is due
+        is queued in its lanes when this returns. Nothing waits for the sends."""
         await self._ledger.connected(adapter, chat)
-        self.hint()
+        await self._queue((adapter,))
+
+    async def _queue(self, adapters: tuple[AdapterId, ...]) -> None:
+        for lane in await self._ledger.due_lanes(adapters, _LOOK_AT_MOST):
+            self._lanes.hint(lane)
 
     async def _round(self) -> None:
-        for lane in await self._ledger.due_lanes(self._roster.up, _LOOK_AT_MOST):
-            self._lanes.hint(lane)
+        await self._queue(self._roster.up)
         if self.turns_open:
             for turn, lane, kind in await self._ledger.waiting_turns(_LOOK_AT_MOST):
                 self._on_turn(turn, lane, kind)
 
     async def _hold(self) -> None:
-        if self._outcomes_kept():
-            return  # stored first, so that our own passes are not taken for dead ones
+        if self._kept():
+            return  # outcomes and answers are stored first: none of ours is taken for a dead one's
         await self._tenure.renew()
         taken = await self._tenure.take_over()
         if taken.deliveries or taken.turns:

@@ -20,9 +20,18 @@ from angelia.model import limits
 from angelia.model.errors import StoreUnavailableError
 from angelia.model.ids import Claim, Lane, idempotency_key
 from angelia.model.messages import Outgoing
-from angelia.model.outcomes import Accepted, Outcome, Unconfirmed
+from angelia.model.outcomes import Accepted, LookUp, Outcome, Unconfirmed
 from angelia.model.plan import LookUpFirst, PassEnds, Rest, Send, Settle, Step, WaitUntil, after, next_step
-from angelia.model.record import Conclusion, Ending, Record, Revision, conclude, released, with_attempt
+from angelia.model.record import (
+    Attempt,
+    Conclusion,
+    Ending,
+    Record,
+    Revision,
+    conclude,
+    released,
+    with_attempt,
+)
 from angelia.model.states import Event, State
 from angelia.seams import crash
 from angelia.seams.clock import Clock
@@ -56,8 +65,7 @@ async def call(connection: Connection, message: Outgoing) -> Outcome:
     """One wire call. An adapter that raises has taught nothing: unconfirmed."""
     crash.point("wire.before")
     try:
-        async with connection.sends:
-            outcome = await connection.adapter.send(message)
+        outcome = await connection.adapter.send(message)
     except Exception as error:
         log.exception(
             "an adapter raised instead of answering", action="send.raised", adapter=str(connection.id)
@@ -84,14 +92,20 @@ class Sender:
 
     async def work(self, lane: Lane) -> None:
         """Go on until nothing of the lane may go now."""
-        while not self.releasing and not self.answers_kept():
-            connection = self._roster.get(lane.adapter)
-            record = None if connection is None else await self._ledger.head(lane)
-            if connection is None or record is None:
-                return
-            step = next_step(record, connection.promise, self._clock.now())
-            if not await self._take(step, record, connection):
-                return
+        while (connection := self._roster.get(lane.adapter)) is not None:
+            # The place among the calls in flight comes first: a lease, a plan or a claim that
+            # had to wait for it would be old before the first byte.
+            async with connection.sends:
+                if self.releasing or self.answers_kept():
+                    return
+                if self._roster.get(lane.adapter) is not connection:
+                    continue
+                record = await self._ledger.head(lane)
+                if record is None:
+                    return
+                step = next_step(record, connection.promise, self._clock.now())
+                if not await self._take(step, record, connection):
+                    return
 
     async def _take(self, step: Step, record: Record, connection: Connection) -> bool:
         """Do what the plan says. False: nothing more may go in this lane now."""
@@ -107,18 +121,26 @@ class Sender:
                     await self._ledger.defer(record, steady)
                 return False
             case LookUpFirst(attempt):
-                revision = record.revision(attempt.part, attempt.revision)
-                found = await connection.adapter.look_up(outgoing(record, revision), attempt.started_at)
-                if isinstance(found, Accepted):
-                    await self._ledger.record_receipt(record.id, attempt.number, found.receipt)
-                else:
-                    await self._ledger.note_look_up(record, attempt.number, found)
+                await self._look_up(record, attempt, connection)
                 return True
             case Send(revision):
                 if not connection.adapter.present(record.lane.chat):
                     return await self._nobody_there(record, connection)
                 return await self._pass(record, revision, connection)
         raise AssertionError(f"an unclaimed row cannot be told to {step}")
+
+    async def _look_up(self, record: Record, attempt: Attempt, connection: Connection) -> None:
+        """Read the conversation back, once per pass. An adapter that raises cannot tell."""
+        message = outgoing(record, record.revision(attempt.part, attempt.revision))
+        try:
+            found = await connection.adapter.look_up(message, attempt.started_at)
+        except Exception:
+            log.exception("a look-up raised", action="look_up.raised", adapter=str(connection.id))
+            found = LookUp.CANNOT_TELL
+        if isinstance(found, Accepted):
+            await self._ledger.record_receipt(record.id, attempt.number, found.receipt)
+        else:
+            await self._ledger.note_look_up(record, attempt.number, found)
 
     async def _nobody_there(self, record: Record, connection: Connection) -> bool:
         """Nothing is tried while nobody is there; a connection brings the row forward."""
@@ -135,7 +157,7 @@ class Sender:
         if not self._tenure.alive(owner):
             return False
         now = self._clock.now()
-        answer = await self._ledger.claim(record, owner, revision, now.wall)
+        answer, sure = await self._claim(record, owner, revision, now.wall)
         if answer is not ClaimAnswer.GRANTED:
             return answer is ClaimAnswer.CHANGED
         claim = Claim(record.id, owner, record.fence + 1)
@@ -144,7 +166,10 @@ class Sender:
         committed_at = now.steady
         try:
             while True:
-                conclusion = await self._attempt(record, claim, connection, committed_at)
+                if sure:
+                    conclusion = await self._attempt(record, claim, connection, committed_at)
+                else:
+                    conclusion = released(record)
                 going_on = await self._record(conclusion, claim, connection)
                 if going_on is None:
                     return True
@@ -154,13 +179,27 @@ class Sender:
             self._tenure.taint(owner)
             raise
 
+    async def _claim(
+        self, record: Record, owner: str, revision: Revision, at: int
+    ) -> tuple[ClaimAnswer, bool]:
+        """The answer, and whether it came at once. If the store was in trouble, only asking again
+        tells whether the claim is ours; what was planned so long ago is then planned anew."""
+        sure = True
+        while True:
+            try:
+                return await self._ledger.claim(record, owner, revision, at), sure
+            except StoreUnavailableError as error:
+                sure = False
+                log.warning("a claim waits for the store", action="claim.waits", error=str(error))
+                await self._clock.sleep(1.0)
+
     async def _attempt(
         self, record: Record, claim: Claim, connection: Connection, committed_at: int
     ) -> Conclusion:
         """One attempt of the open revision: lease, fence and state are checked, then the wire."""
         attempt = record.attempts[-1]
         late = self._clock.now().steady - committed_at > limits.guard_recheck_ms
-        lost = not self._tenure.alive(claim.owner) or (late and not await self._ledger.holds(claim))
+        lost = not self._tenure.alive(claim.owner) or (late and not await self._holds(claim))
         if lost or self.releasing:
             return released(record)
         outcome = await call(connection, outgoing(record, record.revision(attempt.part, attempt.revision)))
@@ -178,6 +217,13 @@ class Sender:
         if conclusion.ending is Ending.BAD_CREDENTIAL:
             self._roster.on_bad_credential(connection.id, conclusion.detail)
         return conclusion
+
+    async def _holds(self, claim: Claim) -> bool:
+        """Whether the claim is surely ours: a store that cannot be read does not say so."""
+        try:
+            return await self._ledger.holds(claim) and self._tenure.alive(claim.owner)
+        except StoreUnavailableError:
+            return False
 
     async def _record(self, conclusion: Conclusion, claim: Claim, connection: Connection) -> Record | None:
         """Commit an outcome with what follows from it. ``None``: the pass is over."""

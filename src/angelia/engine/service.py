@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 import structlog
 
@@ -16,6 +17,20 @@ from angelia.model.errors import StoreUnavailableError
 from angelia.seams.clock import Clock
 
 log = structlog.get_logger("angelia")
+
+
+async def wait_within(clock: Clock, tasks: Iterable[asyncio.Task[Any]], seconds: float) -> None:
+    """Wait until all ``tasks`` have ended, but no longer than ``seconds`` of ``clock``."""
+    waiting = {task for task in tasks if not task.done()}
+    if not waiting:
+        return
+    limit: asyncio.Task[Any] = asyncio.create_task(clock.sleep(seconds))
+    try:
+        while waiting and not limit.done():
+            await asyncio.wait({*waiting, limit}, return_when=asyncio.FIRST_COMPLETED)
+            waiting = {task for task in waiting if not task.done()}
+    finally:
+        limit.cancel()
 
 
 class Loop:

@@ -17,6 +17,7 @@ import structlog
 
 from angelia.agents.base import Agent, Answer, FallbackError, Question
 from angelia.engine.answers import Answers
+from angelia.engine.service import wait_within
 from angelia.engine.tenure import Tenure
 from angelia.engine.typing import Typing
 from angelia.model import limits, notices
@@ -25,6 +26,7 @@ from angelia.model.ids import Lane
 from angelia.model.messages import HistoryEntry, Usage, well_formed
 from angelia.model.states import RunEnd
 from angelia.seams import crash
+from angelia.seams.clock import Clock
 from angelia.seams.rng import Rng
 from angelia.store.ledger import Ledger, Turn, TurnKind
 
@@ -47,6 +49,7 @@ class Turner:
     def __init__(
         self,
         ledger: Ledger,
+        clock: Clock,
         rng: Rng,
         tenure: Tenure,
         agents: Mapping[str, Agent],
@@ -55,6 +58,7 @@ class Turner:
         on_command: Callable[[Turn], Awaitable[str]] | None = None,
     ) -> None:
         self._ledger = ledger
+        self._clock = clock
         self._rng = rng
         self._tenure = tenure
         self._agents = agents
@@ -83,7 +87,7 @@ class Turner:
     def stop(self, lane: Lane) -> bool:
         """A person said stop: end the run of this conversation. False: nothing runs."""
         mine = self._lanes.get(lane)
-        if mine is None or mine.run is None:
+        if mine is None or mine.run is None or mine.run.done():
             return False
         mine.stopped = True
         mine.run.cancel()
@@ -100,16 +104,17 @@ class Turner:
         self._draining = True
         tasks = {lane.task for lane in self._lanes.values() if lane.task} | set(self._commands.values())
         if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+            await wait_within(self._clock, tasks, seconds)
         for lane in list(self._lanes.values()):
             if lane.run is not None:
                 lane.run.cancel()
         left = [task for task in tasks if not task.done()]
         if left:
-            await asyncio.wait(left, timeout=limits.drain_sends_s)
+            await wait_within(self._clock, left, limits.drain_sends_s)
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        if left:  # not longer for ever: an agent may refuse to end
+            await wait_within(self._clock, left, limits.drain_sends_s)
 
     # -- one conversation -----------------------------------------------------------------------
 
@@ -160,9 +165,11 @@ class Turner:
         for attempt in (0, 1):
             question = Question(turn.conversation, turn.text, turn.user, turn.user_name, history, attempt)
             crash.point("agent.before")
+            mine.stopped = False
             mine.run = asyncio.create_task(_bounded(agent, question))
             try:
-                answer = await mine.run
+                # Shielded, so that a drain need not wait for an agent that refuses to end.
+                answer = await asyncio.shield(mine.run)
                 crash.point("agent.after")
                 text = well_formed(answer.text)
                 empty = not text.strip()
@@ -172,6 +179,7 @@ class Turner:
                 )
                 return
             except asyncio.CancelledError:
+                mine.run.cancel()
                 await self._cut(turn, run, mine)
                 return
             except FallbackError as error:

@@ -52,7 +52,8 @@ async def send_unprotected(
         await clock.sleep(step.after_s)
         record = with_attempt(record, step.revision, clock.now().wall)
         revision = step.revision
-        outcome = await call(connection, outgoing(record, revision))
+        async with connection.sends:
+            outcome = await call(connection, outgoing(record, revision))
         conclusion = conclude(record, outcome, clock.now().wall)
         record = conclusion.record
         step = after(conclusion, connection.promise, clock.now())

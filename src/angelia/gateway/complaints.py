@@ -62,6 +62,8 @@ def sentence_for(
     if kind == "extra_forbidden":
         return path, f"is no known key here (known: {', '.join(known)})"
     context = error.get("ctx", {})
+    if str(context.get("pattern", "")).startswith("^https?://"):
+        return path, "must be an http:// or https:// address"
     template = _SENTENCES.get(kind)
     if context.get("min_length") == 1:
         return path, "must not be empty"

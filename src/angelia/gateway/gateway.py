@@ -32,6 +32,9 @@ from angelia.store.sqlite import SqliteLedger
 
 log = structlog.get_logger("angelia")
 
+#: How long the start waits for adapters before it says that it is ready without them.
+_FIRST_TRIES_S = 5.0
+
 
 def adapter_builders(config: Config, context: Context) -> dict[AdapterId, Callable[[], Adapter]]:
     """How to build an instance of every configured adapter."""
@@ -63,13 +66,19 @@ class Gateway:
             profile.name: AGENTS[profile.agent_kind].build(profile.agent, context)
             for profile in config.profiles.values()
         }
+        self._phase = "starting"
         self._lock = HomeLock(home)
         try:
             self.ledger = SqliteLedger(home.store, self._clock)
+            self.engine = self._engine()
+            self.server = Server(config.listen.host, config.listen.port, self._health)
+            self.supervisor = Supervisor(self.engine, self.server, Access(config), self._builders)
         except BaseException:
             self._lock.release()
             raise
-        self.engine = Engine(
+
+    def _engine(self) -> Engine:
+        engine = Engine(
             self.ledger,
             self._clock,
             self._rng,
@@ -78,13 +87,10 @@ class Gateway:
             kind=OwnerKind.DAEMON,
             lock_held=True,
             is_command=is_command,
-            protected=config.delivery_ledger,
+            protected=self.config.delivery_ledger,
         )
-        commands = Commands(self.engine, self.ledger)
-        self.engine.turner.on_command = commands.answer
-        self.server = Server(config.listen.host, config.listen.port, self._health)
-        self.supervisor = Supervisor(self.engine, self.server, Access(config), self._builders)
-        self._phase = "starting"
+        engine.turner.on_command = Commands(engine, self.ledger).answer
+        return engine
 
     @property
     def address(self) -> str:
@@ -119,6 +125,7 @@ class Gateway:
             )
         self.engine.receiver.open = True
         self.supervisor.start()
+        await self.supervisor.first_tries(_FIRST_TRIES_S)
         self._phase = "running"
         self._lock.publish(self.address, self._clock.now().wall)
 

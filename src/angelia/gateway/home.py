@@ -9,6 +9,7 @@ crash that line is old, so ``running`` asks the lock first and the line second.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -148,8 +149,11 @@ class HomeLock:
         )
 
     def publish(self, address: str, started_at: int) -> None:
-        """Tell other tools where this gateway listens. ``started_at`` in milliseconds."""
-        self._write({"address": address, "started_at": started_at, "process": os.getpid()})
+        """Tell other tools where this gateway listens. ``started_at`` in milliseconds.
+
+        A full disk is no reason to stop a gateway that is up: the old line stays."""
+        with contextlib.suppress(ConfigError):
+            self._write({"address": address, "started_at": started_at, "process": os.getpid()})
 
     def _write(self, facts: dict[str, object]) -> None:
         line = json.dumps(facts).encode() + b"\n"

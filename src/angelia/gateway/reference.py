@@ -3,7 +3,8 @@
     python -m angelia.gateway.reference docs/reference/settings.md
 
 A tidy test compares the page with what this makes of the sources, so the page cannot lie.
-What a setting means stands beside it in the source, as its description or as a ``#:`` comment.
+What a setting means stands with it in the source: as its description, as a ``#:`` comment
+above it, or in the docstring of its class as the key in quotes, a colon, and the meaning.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ letter or a digit. Each has an `agent` (what answers) and `platforms` (where it 
 least one).
 """
 
+#: A key in a docstring, with what it means behind it.
+_DEFINITION = r"``([a-z_]+)``: "
+
 _NAMES: dict[object, str] = {
     str: "text",
     int: "whole number",
@@ -74,19 +78,27 @@ def page() -> str:
 
 
 def _intro(kind: type[BaseModel]) -> str:
-    words = inspect.cleandoc(kind.__doc__ or "")
+    """What the class says before it comes to its keys."""
+    words = re.split(_DEFINITION, inspect.cleandoc(kind.__doc__ or ""), maxsplit=1)[0].strip()
     return words.replace("``", "`") + "\n\n" if words else ""
 
 
 def _table(kind: type[BaseModel], first: str = "") -> str:
     rows = "| key | value | default | meaning |\n|---|---|---|---|\n" + first
-    comments = dict(_comments(kind))
+    meanings = {**_definitions(kind), **dict(_comments(kind))}
     for name, field in kind.model_fields.items():
-        meaning = (field.description or comments.get(name, "")).replace("``", "`").replace("|", "\\|")
-        if not meaning and f"``{name}``" in (kind.__doc__ or ""):
-            meaning = "See above."
+        meaning = (field.description or meanings.get(name, "")).replace("``", "`").replace("|", "\\|")
         rows += f"| `{name}` | {_type(field)} | {_default(field)} | {meaning} |\n"
     return rows
+
+
+def _definitions(kind: type[BaseModel]) -> dict[str, str]:
+    """Each key of which the docstring says ``key``: what it means."""
+    pieces = re.split(_DEFINITION, " ".join((kind.__doc__ or "").split()))
+    return {
+        name: words.strip()[:1].upper() + words.strip()[1:]
+        for name, words in zip(pieces[1::2], pieces[2::2], strict=True)
+    }
 
 
 def _comments(kind: type[BaseModel]) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ owed rows wait.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -53,13 +54,22 @@ class Supervisor:
         self._tasks: list[asyncio.Task[None]] = []
         self._hosts: dict[AdapterId, AdapterHost] = {}
         self._stopping = asyncio.Event()
+        self._condemned: set[AdapterId] = set()
         self.conditions = {adapter_id: Condition() for adapter_id in adapters}
+        self._settled = {adapter_id: asyncio.Event() for adapter_id in adapters}
         engine.roster.on_bad_credential = self._bad_credential
 
     def start(self) -> None:
         """Connect all adapters side by side."""
         self._tasks = [asyncio.create_task(self._keep(one), name=f"adapter {one}") for one in self._build]
         self._tasks.append(asyncio.create_task(self._watch_for_gaps(), name="gaps"))
+
+    async def first_tries(self, patience_s: float) -> None:
+        """Wait, at most ``patience_s``, until every adapter is up or has said why it is not."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                for settled in self._settled.values():
+                    await settled.wait()
 
     def close_doors(self) -> None:
         """No new inbound from now on."""
@@ -79,11 +89,9 @@ class Supervisor:
                 await self._one_life(adapter_id)
             except BadCredentialError as error:
                 self._bad_credential(adapter_id, str(error))
-                await self._stopping.wait()
-                return
             except Exception as error:
                 self._say(adapter_id, "down", f"{error}" or type(error).__name__)
-            if self._stopping.is_set():
+            if self._stopping.is_set() or adapter_id in self._condemned:
                 return
             if self._engine.clock.now().steady - began > _STABLE_MS:
                 pause_s = limits.reconnect_first_s
@@ -104,7 +112,7 @@ class Supervisor:
             self._server.install(adapter_id, adapter)
             self._say(adapter_id, "up", "")
             await self._until_broken(host)
-            if not self._stopping.is_set():
+            if not self._stopping.is_set() and adapter_id not in self._condemned:
                 self._say(adapter_id, "down", host.broken_reason)
         finally:
             host.close()
@@ -122,12 +130,17 @@ class Supervisor:
             await asyncio.gather(*waiting, return_exceptions=True)
 
     def _bad_credential(self, adapter_id: AdapterId, detail: str) -> None:
-        """Nothing more is sent through this adapter until the next start."""
+        """This adapter stops, in both directions, until the next start."""
+        self._condemned.add(adapter_id)
         self._engine.roster.remove(adapter_id)
         self._say(adapter_id, "bad credential", detail)
+        if adapter_id in self._hosts:
+            self._hosts[adapter_id].close()
+            self._hosts[adapter_id].lost(detail)
 
     def _say(self, adapter_id: AdapterId, state: str, reason: str) -> None:
         self.conditions[adapter_id] = Condition(state, reason)
+        self._settled[adapter_id].set()
         tell = log.info if state == "up" else log.error if state == "bad credential" else log.warning
         tell(f"{adapter_id} is {state}", action="adapter." + state.replace(" ", "_"), reason=reason)
 

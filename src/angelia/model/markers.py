@@ -12,7 +12,16 @@ from datetime import datetime
 from enum import StrEnum
 
 from angelia.model import limits
-from angelia.model.record import DOUBTFUL, Attempt, Ending, Part, Record, Role, doubtful_attempts
+from angelia.model.record import (
+    DOUBTFUL,
+    Attempt,
+    Ending,
+    Part,
+    Record,
+    Role,
+    doubtful_attempts,
+    is_received,
+)
 from angelia.model.states import State
 
 
@@ -92,20 +101,22 @@ def facts(record: Record, part: Part, wall: int, part_receipts: bool = True) -> 
     rerouted = record.rerouted and not _announced_since_reroute(record)
     live = record.live_parts
     k = live.index(part) + 1
-    progress = any(p.receipt is not None for p in live[: k - 1])
+    progress = any(is_received(record, p) for p in live[: k - 1])
     old = wall - record.written_at > limits.marker_age_min_ms
     cause = _cause(record, rerouted)
+    # Where nobody can tell which parts arrived, every part of an earlier pass may have.
+    untold = not part_receipts and len(live) > 1 and earlier_pass
     needed = doubt or rerouted
     if first_message:
-        needed = needed or record.requested
+        needed = needed or record.requested or untold
         if earlier_pass:
             needed = needed or cause is Cause.RATE_LIMITED or progress or record.overtaken or old
     if not needed:
         return None
     return Facts(
         cause,
-        doubt=doubt,
-        doubt_about_earlier=not part_receipts and len(live) > 1 and bool(record.attempts),
+        doubt=doubt or untold,
+        doubt_about_earlier=untold,
         k=k if progress else None,
         n=len(live) if progress else None,
         written_at=record.written_at if old else None,

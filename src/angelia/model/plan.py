@@ -25,9 +25,10 @@ from angelia.model.record import (
     Revision,
     Role,
     doubtful_attempts,
+    is_received,
     lineage,
 )
-from angelia.model.states import Event, State
+from angelia.model.states import FINAL, Event, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ def next_step(record: Record, promise: Promise, now: Moment) -> Step:
     """What happens next to ``record``. Total: every record has an answer."""
     if record.state is State.ATTEMPTING:
         return _within_pass(record, promise, now)
+    if record.state in FINAL:
+        return Rest()
     if record.missing is None:
         return Settle(Event.COMPLETED_LATE)
     if record.unreachable:
@@ -156,6 +159,8 @@ def _within_pass(record: Record, promise: Promise, now: Moment) -> Step:
             return Settle(Event.CHAT_UNREACHABLE)
         case Ending.UNCONFIRMED | Ending.DROPPED:
             return _repeat_under_key(record, last, promise, now) or PassEnds()
+        case Ending.BAD_MARKUP | Ending.TOO_LONG if last.part != part.number:
+            pass  # a late receipt came for the part that this rejected
         case Ending.BAD_MARKUP if not _tried_plain(record, last):
             pass
         case Ending.TOO_LONG if part.parent is None and _is_content(record, last):
@@ -213,14 +218,19 @@ def _safe_revision(
         revision = record.revision(attempt.part, attempt.revision)
         if revision.target != record.target or not _window_is_open(record, revision, promise, now):
             continue
+        if revision.format is TextFormat.MARKDOWN and _needs_plain(record, part):
+            continue  # the platform has rejected these bytes: never again in this shape
         alone = numbers == {(attempt.part, attempt.revision)} and not record.inherited_doubt
-        if alone or revision.doubt:
+        told = revision.doubt and (revision.text is not None or _line_was_accepted(record, revision))
+        if alone or told:
             return revision
     return None
 
 
-def _window_is_open(record: Record, revision: Revision, promise: Promise, now: Moment) -> bool:
-    """Whether the platform surely still knows the key of ``revision``."""
+def _window_is_open(
+    record: Record, revision: Revision, promise: Promise, now: Moment, ahead_ms: int = 0
+) -> bool:
+    """Whether the platform surely still knows the key of ``revision``, ``ahead_ms`` from now."""
     if promise.key_window_ms <= 0:
         return False
     same = [a for a in record.attempts if a.part == revision.part and a.revision == revision.number]
@@ -228,37 +238,48 @@ def _window_is_open(record: Record, revision: Revision, promise: Promise, now: M
     newest = max(max(a.started_at, a.ended_at or 0) for a in record.attempts)
     if now.wall < newest:  # the clock stepped back: nobody knows how much time has passed
         return False
-    return now.wall < first + promise.key_window_ms - promise.call_limit_ms
+    # Steady time still moves where the civil clock was set back since this process began.
+    return max(now.wall, now.steady) + ahead_ms < first + promise.key_window_ms - promise.call_limit_ms
 
 
 def _repeat_under_key(record: Record, last: Attempt, promise: Promise, now: Moment) -> Step | None:
     """The same revision once more within the pass, after 1 s and after 2 s."""
     revision = record.revision(last.part, last.revision)
     part = record.part(last.part)
-    if revision.role is Role.CONTENT:
-        if _safe_revision(record, part, doubtful_attempts(record, part), promise, now) != revision:
-            return None
-    elif not _window_is_open(record, revision, promise, now):
+    doubts = doubtful_attempts(record, part)
+    if revision.role is Role.CONTENT and _safe_revision(record, part, doubts, promise, now) != revision:
         return None
     made = sum(
         1
         for a in record.of_pass(record.fence)
         if a.part == last.part and a.revision == last.revision and a.ending in DOUBTFUL
     )
-    if made > len(limits.keyed_retries_s) or is_stale(record, now):
+    if made > len(limits.keyed_retries_s):
         return None
-    return Send(revision, after_s=limits.keyed_retries_s[made - 1])
+    pause_s = limits.keyed_retries_s[made - 1]
+    pause_ms = int(pause_s * limits.SECOND_MS)
+    if not _window_is_open(record, revision, promise, now, pause_ms):
+        return None
+    if record.held_until > now.steady + pause_ms:
+        return None
+    if now.wall + pause_ms - record.written_at >= limits.freshness_ms:
+        return None
+    return Send(revision, after_s=pause_s)
 
 
 def _look_up(record: Record, part: Part, doubts: tuple[Attempt, ...], now: Moment) -> Step | None:
     """The next look-up that this pass owes, or the time from which it may prove absence."""
+    # A look-up is noted under the fence before the claim; it holds for the whole pass.
+    asked = record.fence - 1 if record.state is State.ATTEMPTING else record.fence
     for attempt in doubts:
-        if attempt.part != part.number or attempt.looked_up_fence == record.fence:
+        looked_up = attempt.looked_up_fence is not None and attempt.looked_up_fence >= asked
+        if attempt.part != part.number or looked_up:
             continue
-        earliest = (attempt.ended_at or attempt.started_at) + limits.look_up_after_ms
-        if now.wall < earliest:
-            ahead = min(earliest - now.wall, limits.look_up_after_ms)
-            return WaitUntil(now.steady + ahead)
+        ended = attempt.ended_at or attempt.started_at
+        if now.wall < ended:  # the clock stepped back: no look-up can prove an absence in time
+            continue
+        if now.wall < ended + limits.look_up_after_ms:
+            return WaitUntil(now.steady + ended + limits.look_up_after_ms - now.wall)
         return LookUpFirst(attempt)
     return None
 
@@ -274,8 +295,9 @@ def _draft(record: Record, part: Part, promise: Promise, now: Moment) -> Revisio
     whole = markers.with_line(line, part.text)
     if promise.measure(whole) <= promise.text_limit:
         return _numbered(record, replace(base, text=whole, marker=True, doubt=said.doubt))
-    if _line_was_accepted(record, part):
-        return _numbered(record, replace(base, marker=True, doubt=said.doubt))
+    after_line = replace(base, marker=True, doubt=said.doubt)
+    if _line_was_accepted(record, after_line):
+        return _numbered(record, after_line)
     return _numbered(
         record,
         replace(base, role=Role.LINE, text=line, format=TextFormat.PLAIN, marker=True, doubt=said.doubt),
@@ -291,14 +313,18 @@ def _numbered(record: Record, draft: Revision) -> Revision:
     return replace(draft, number=max((r.number for r in own), default=0) + 1)
 
 
-def _line_was_accepted(record: Record, part: Part) -> bool:
-    """Whether this pass has already sent the line as a message of its own."""
-    return any(
-        a.part == part.number
-        and a.ending is Ending.ACCEPTED
-        and record.revision(a.part, a.revision).role is Role.LINE
+def _line_was_accepted(record: Record, content: Revision) -> bool:
+    """Whether this pass has already sent, to the same place, a line of its own that tells what
+    ``content`` needs told."""
+    if record.state is not State.ATTEMPTING:
+        return False
+    lines = (
+        record.revision(a.part, a.revision)
         for a in record.of_pass(record.fence)
-        if record.state is State.ATTEMPTING
+        if a.part == content.part and a.ending is Ending.ACCEPTED
+    )
+    return any(
+        r.role is Role.LINE and r.target == content.target and (r.doubt or not content.doubt) for r in lines
     )
 
 
@@ -331,7 +357,7 @@ def end_of_pass(record: Record, now: Moment, wait_until: int = 0, gone: bool = F
     ends because its owner is gone. All attempts of the pass have an ending.
     """
     mine = record.of_pass(record.fence)
-    left = {p.number for p in record.parts if p.receipt is None}
+    left = {p.number for p in record.parts if not is_received(record, p)}
     strongest = max((a for a in mine if a.part in left and a.ending in STRENGTH), key=_strength, default=None)
     gained = any(a.ending is Ending.ACCEPTED and a.part not in left and _is_content(record, a) for a in mine)
     redelivery = any(a.fence < record.fence for a in record.attempts)
@@ -367,7 +393,9 @@ def _due(record: Record, strongest: Attempt, tries: int, now: Moment, wait_until
         pause = (0, limits.rate_limit_second_ms, limits.backoff_third_ms)[tries]
         return max(wait_until, now.steady + pause)
     if last:
-        return released_by_start(record, now)
+        released = released_by_start(record, now)
+        return None if released is None else max(wait_until, released)
     if tries == 0:
-        return now.steady + (0 if died else limits.backoff_first_ms)
-    return now.steady + (limits.backoff_second_death_ms if died else limits.backoff_second_ms)
+        return max(wait_until, now.steady + (0 if died else limits.backoff_first_ms))
+    second = limits.backoff_second_death_ms if died else limits.backoff_second_ms
+    return max(wait_until, now.steady + second)

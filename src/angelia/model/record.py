@@ -106,8 +106,9 @@ class Attempt:
     """One wire call that may have put bytes on the wire; times in wall milliseconds.
 
     ``start`` numbers the newest start of a gateway at that time; counted, not timed, so that
-    a stepped clock cannot hide a start. ``ending`` is ``None`` while in flight. ``absent``: a look-up proved that it did not
-    arrive. ``looked_up_fence``: the fence under which it was last looked up.
+    a stepped clock cannot hide a start. ``ending`` is ``None`` while in flight. ``absent``: a
+    look-up proved that it did not arrive. ``looked_up_fence``: the fence under which it was
+    last looked up.
     """
 
     number: int
@@ -165,7 +166,7 @@ class Record:
     @property
     def missing(self) -> Part | None:
         """The first part without a receipt."""
-        return next((p for p in self.live_parts if p.receipt is None), None)
+        return next((p for p in self.live_parts if not is_received(self, p)), None)
 
     @property
     def target(self) -> int:
@@ -212,6 +213,11 @@ def lineage(record: Record, part: Part) -> Iterable[int]:
     while number is not None:
         yield number
         number = record.part(number).parent
+
+
+def is_received(record: Record, part: Part) -> bool:
+    """Whether a part has a receipt, or something that it was split from got one late."""
+    return any(record.part(number).receipt is not None for number in lineage(record, part))
 
 
 def doubtful_attempts(record: Record, part: Part) -> tuple[Attempt, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import apsw
 
@@ -21,12 +21,14 @@ Row = tuple[Any, ...]
 
 def one(conn: apsw.Connection, sql: str, bindings: Sequence[Any] | dict[str, Any] = ()) -> Row | None:
     """The first row, or ``None``."""
-    return cast("Row | None", conn.execute(sql, bindings).fetchone())
+    row: Row | None = conn.execute(sql, bindings).fetchone()
+    return row
 
 
 def many(conn: apsw.Connection, sql: str, bindings: Sequence[Any] | dict[str, Any] = ()) -> list[Row]:
     """All rows, read to the end, so that the statement may be followed by writes."""
-    return cast("list[Row]", conn.execute(sql, bindings).fetchall())
+    rows: list[Row] = conn.execute(sql, bindings).fetchall()
+    return rows
 
 
 def number(conn: apsw.Connection, sql: str, bindings: Sequence[Any] | dict[str, Any] = ()) -> int:

@@ -67,6 +67,7 @@ VERBS: dict[str, str] = {
     "hold": "the rate limit",
     "connected": "rows brought forward by a new connection",
     "prune": "old final rows are gone",
+    "operate": "what an operator ordered",
 }
 for _verb, _doc in VERBS.items():
     crash.verb_points(_verb, _doc)
@@ -167,11 +168,7 @@ class SqliteLedger:
     # -- deliveries ----------------------------------------------------------------------------
 
     async def enqueue(self, delivery: NewDelivery) -> Record:
-        def work(connection: apsw.Connection, now: Now) -> Record:
-            deliveries.insert(connection, delivery, None, now)
-            return load_record(connection, delivery.id)
-
-        return await self._write("enqueue", work)
+        return await self._write("enqueue", lambda c, now: deliveries.enqueue(c, delivery, now))
 
     async def claim(self, record: Record, owner: str, revision: Revision, at: int) -> ClaimAnswer:
         return await self._write(
@@ -213,6 +210,10 @@ class SqliteLedger:
 
     async def prune(self) -> int:
         return await self._write("prune", deliveries.prune)
+
+    async def operate(self, verb: str, work: Callable[[apsw.Connection, Now], T]) -> T:
+        """An operator's order as one transaction; ``verb`` is a key of ``VERBS``."""
+        return await self._write(verb, work)
 
     # -- reading -------------------------------------------------------------------------------
 

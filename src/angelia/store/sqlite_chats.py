@@ -12,7 +12,6 @@ from angelia.seams.clock import Now
 from angelia.store.ledger import ClaimAnswer
 from angelia.store.rows import SQL, many, one
 
-
 #: Moves form no circle (see ``chat_not_moved``); this bound only keeps a damaged store from one.
 _HOPS_MAX = 16
 

@@ -6,6 +6,8 @@ committed. What a row becomes is computed in ``model``; here it is compared and 
 
 from __future__ import annotations
 
+from typing import Any
+
 import apsw
 
 from angelia.model import limits
@@ -18,12 +20,50 @@ from angelia.model.states import FINAL, REASONS, Event, State, step
 from angelia.seams.clock import Now
 from angelia.store import sqlite_chats as chats
 from angelia.store.ledger import Advance, AdvanceAnswer, ClaimAnswer, Limit
-from angelia.store.rows import SQL, load_record, number, one
+from angelia.store.rows import SQL, Row, held_until, load_record, many, number, one
 
 
 def insert(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: Now) -> None:
     """A new delivery with its parts, ``pending``; abandoned at once if its chat is unreachable.
     Recording the same id, or the same turn, again changes nothing."""
+    if _add_usual(conn, new, turn, now) is None:
+        _insert_with_care(conn, new, turn, now)
+
+
+def enqueue(conn: apsw.Connection, new: NewDelivery, now: Now) -> Record:
+    """See ``Ledger.enqueue``."""
+    added = _add_usual(conn, new, None, now)
+    if added is None:
+        _insert_with_care(conn, new, None, now)
+        return load_record(conn, new.id)
+    seq, newest_start, limited = added
+    # What was written a moment ago need not be read back; the exam compares it with what is.
+    return Record(
+        id=new.id,
+        seq=seq,
+        lane=new.lane,
+        state=State.PENDING,
+        written_at=now.wall,
+        parts=fresh_parts(new.texts),
+        reply_to=new.reply_to,
+        due_at=now.steady,
+        requested=new.requested,
+        origin=new.origin,
+        newest_start=newest_start or 0,
+        held_until=held_until(conn, *new.lane[:3]) if limited else 0,
+    )
+
+
+def _add_usual(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: Now) -> Row | None:
+    """A new row and its parts. ``None``: known already, or its chat has to be looked at."""
+    added = many(conn, SQL.delivery_add_usual, _row(new, new.lane, turn, now))
+    if not added:
+        return None
+    _add_parts(conn, new)
+    return added[0]
+
+
+def _insert_with_care(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: Now) -> None:
     lane, unreachable = chats.whereabouts(conn, new.lane)
     if _add(conn, new, lane, turn, now) and unreachable:
         settle(conn, load_record(conn, new.id), Event.CHAT_UNREACHABLE, now)
@@ -31,28 +71,22 @@ def insert(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: Now) 
 
 def _add(conn: apsw.Connection, new: NewDelivery, lane: Lane, turn: str | None, now: Now) -> bool:
     """The ``pending`` row and its parts. False: it is on record already."""
-    conn.execute(
-        SQL.delivery_add,
-        {
-            "id": new.id,
-            "turn": turn,
-            "origin": new.origin,
-            "profile": lane.profile,
-            "platform": lane.platform,
-            "chat": lane.chat,
-            "thread": lane.thread,
-            "reply_to": new.reply_to,
-            "steady": now.steady,
-            "wall": now.wall,
-            "requested": int(new.requested),
-        },
-    )
+    conn.execute(SQL.delivery_add, _row(new, lane, turn, now))
     if conn.changes() == 0:
         return False
-    conn.executemany(
-        SQL.part_add, ((new.id, p.number, p.position, None, p.text) for p in fresh_parts(new.texts))
-    )
+    _add_parts(conn, new)
     return True
+
+
+def _row(new: NewDelivery, lane: Lane, turn: str | None, now: Now) -> Row:
+    """The values of a new delivery, in the order of both statements that add it."""
+    return (new.id, turn, new.origin, *lane, new.reply_to, now.steady, now.wall, int(new.requested))
+
+
+def _add_parts(conn: apsw.Connection, new: NewDelivery) -> None:
+    conn.executemany(
+        SQL.part_add, [(new.id, p.number, p.position, None, p.text) for p in fresh_parts(new.texts)]
+    )
 
 
 def insert_sent(
@@ -117,12 +151,33 @@ def claim(
 ) -> ClaimAnswer:
     """See ``Ledger.claim``."""
     attempt = max((a.number for a in record.attempts), default=0) + 1
+    if record.state not in (State.PENDING, State.FAILED):
+        return ClaimAnswer.CHANGED  # seen as somebody's, or as final: there is nothing to claim
+    swap = (record.id, owner, record.state, record.fence, record.version, now.wall)
+    conn.execute(SQL.delivery_claim, (*swap, 0))
+    if conn.changes() == 0:
+        answer = _claim_with_care(conn, record, swap, attempt, now)
+        if answer is not None:
+            return answer
+    _add_revision(conn, record.id, revision)
+    conn.execute(
+        SQL.attempt_add, (record.id, attempt, revision.part, revision.number, record.fence + 1, owner, at)
+    )
+    return ClaimAnswer.GRANTED
+
+
+def _claim_with_care(
+    conn: apsw.Connection, record: Record, swap: tuple[Any, ...], attempt: int, now: Now
+) -> ClaimAnswer | None:
+    """Why the claim changed nothing; or, if only rate limits had to be looked at first, the
+    claim (``None``: the row is ours now)."""
+    owner = swap[1]
     if one(conn, SQL.owner_alive, (owner, now.wall)) is None:
         return ClaimAnswer.LAPSED
     held = chats.held(conn, record, now)
     if held is not None:
         return held
-    conn.execute(SQL.delivery_claim, (record.id, owner, record.state, record.fence, record.version))
+    conn.execute(SQL.delivery_claim, (*swap, 1))
     if conn.changes() == 0:
         row = one(conn, SQL.delivery_key, (record.id,))
         if row is not None and row[:3] == (State.ATTEMPTING, owner, record.fence + 1):
@@ -130,11 +185,7 @@ def claim(
             return ClaimAnswer.GRANTED if known and known[2] is None else ClaimAnswer.CHANGED
         same = row is not None and row[0] == record.state and row[2:4] == (record.fence, record.version)
         return ClaimAnswer.BEHIND if same else ClaimAnswer.CHANGED
-    _add_revision(conn, record.id, revision)
-    conn.execute(
-        SQL.attempt_add, (record.id, attempt, revision.part, revision.number, record.fence + 1, owner, at)
-    )
-    return ClaimAnswer.GRANTED
+    return None
 
 
 def _add_revision(conn: apsw.Connection, delivery: str, r: Revision) -> None:
@@ -146,6 +197,8 @@ def _add_revision(conn: apsw.Connection, delivery: str, r: Revision) -> None:
 
 def advance(conn: apsw.Connection, held: Claim, change: Advance, now: Now) -> AdvanceAnswer:
     """See ``Ledger.advance``."""
+    if change.event is Event.LAST_PART_ACCEPTED and change.ending is Ending.ACCEPTED:
+        return _deliver(conn, held, change, now)
     row = one(conn, SQL.delivery_key, (held.delivery,))
     if row is None or row[:3] != (State.ATTEMPTING, held.owner, held.fence):
         return _already(conn, held, change)
@@ -171,6 +224,19 @@ def advance(conn: apsw.Connection, held: Claim, change: Advance, now: Now) -> Ad
                 attempt.started_at,
             ),
         )
+    return AdvanceAnswer.DONE
+
+
+def _deliver(conn: apsw.Connection, held: Claim, change: Advance, now: Now) -> AdvanceAnswer:
+    """The last part was accepted: the compare-and-swap itself tells whether the claim holds."""
+    done = many(conn, SQL.delivery_done, (held.delivery, held.owner, held.fence, now.wall))
+    if not done:
+        return _already(conn, held, change)
+    profile, platform, chat, limited = done[0]
+    if change.attempt is not None:
+        _end_attempt(conn, held.delivery, change.attempt, change)
+    if limited:
+        conn.execute(SQL.waits_proved, (profile, platform, chat, now.steady))
     return AdvanceAnswer.DONE
 
 
@@ -217,9 +283,7 @@ def _end_attempt(conn: apsw.Connection, delivery: str, attempt: Attempt, change:
 def _apply_row(conn: apsw.Connection, held: Claim, change: Advance, lane: Lane, tries: int, now: Now) -> None:
     state = step(State.ATTEMPTING, change.event)
     key = (held.delivery, held.owner, held.fence)
-    if state is State.DELIVERED:
-        conn.execute(SQL.delivery_done, (*key, now.wall))
-    elif state is not State.ATTEMPTING:
+    if state is not State.ATTEMPTING:
         _end_pass(conn, held, change, state, tries, now)
     elif change.moved_to or change.rerouted or change.anchor_dropped:
         flags = (int(bool(change.moved_to)), int(change.rerouted), int(change.anchor_dropped))

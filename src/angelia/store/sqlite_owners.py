@@ -64,7 +64,7 @@ def _take_delivery(conn: apsw.Connection, delivery: str, taker: str, now: Now) -
     record = load_record(conn, delivery)
     attempt = open_attempt(record)
     if attempt is not None:
-        restarted = number(conn, SQL.owner_started_after, {"taker": taker, "attempt_at": attempt.started_at})
+        restarted = number(conn, SQL.owner_started_after, {"taker": taker, "attempt_start": attempt.start})
         ending = Ending.DIED if restarted else Ending.TAKEN_OVER
         record = with_ending(record, attempt, ending, now.wall)
         conn.execute(SQL.attempt_end, (delivery, attempt.number, now.wall, ending, ""))

@@ -50,17 +50,18 @@ def history(conn: apsw.Connection, adapter: AdapterId, chat: str, limit: int) ->
     """See ``Ledger.history``."""
     key = (adapter.profile, adapter.platform, chat, limit)
     lines = [
-        HistoryEntry(
-            "user", text, at, turn, state if not reason else f"{state}:{reason}", client_id=message_id
-        )
-        for _, turn, state, reason, text, at, message_id, _ in many(conn, SQL.history_turns, key)
+        HistoryEntry("user", text, at, turn, _said(state, reason), client_id=message_id)
+        for _, turn, state, reason, text, at, message_id, _ in reversed(many(conn, SQL.history_turns, key))
     ]
-    for delivery, state, reason, at, recovered in many(conn, SQL.history_deliveries, key):
-        lines.append(
-            _reply(conn, delivery, state if not reason else f"{state}:{reason}", at, bool(recovered))
-        )
+    for delivery, state, reason, at, recovered in reversed(many(conn, SQL.history_deliveries, key)):
+        lines.append(_reply(conn, delivery, _said(state, reason), at, bool(recovered)))
     lines.sort(key=lambda entry: (entry.at, entry.role == "assistant"))
     return lines[-limit:]
+
+
+def _said(state: str, reason: str) -> str:
+    """A state as a person may read it; how it came to be delivered is no matter of the chat."""
+    return f"{state} ({reason})" if reason and state != State.DELIVERED else state
 
 
 def _reply(

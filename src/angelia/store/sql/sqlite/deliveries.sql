@@ -1,9 +1,19 @@
 -- name: delivery_add
 INSERT INTO deliveries (id, turn, origin, profile, platform, chat, thread, reply_to, state,
                         due_at, due_set_at, written_at, requested)
-VALUES (:id, :turn, :origin, :profile, :platform, :chat, :thread, :reply_to, 'pending',
-        :steady, :steady, :wall, :requested)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'pending', ?9, ?9, ?10, ?11)
 ON CONFLICT DO NOTHING;
+
+-- name: delivery_add_usual
+-- The same in one statement, if nothing is known against the chat (moved, unreachable). It answers
+-- what the record needs besides: number, newest start, whether a rate limit has to be looked at.
+INSERT INTO deliveries (id, turn, origin, profile, platform, chat, thread, reply_to, state,
+                        due_at, due_set_at, written_at, requested)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'pending', ?9, ?9, ?10, ?11
+WHERE NOT EXISTS (SELECT 1 FROM chats c WHERE c.profile = ?4 AND c.platform = ?5 AND c.chat = ?6)
+ON CONFLICT DO NOTHING
+RETURNING seq, (SELECT start_number FROM owners ORDER BY number DESC LIMIT 1),
+          EXISTS (SELECT 1 FROM waits w WHERE w.profile = ?4 AND w.platform = ?5);
 
 -- name: part_add
 INSERT INTO parts (delivery, number, position, parent, text) VALUES (?1, ?2, ?3, ?4, ?5);
@@ -13,9 +23,13 @@ SELECT unreachable_at IS NOT NULL, moved_to FROM chats WHERE profile = ?1 AND pl
 
 -- name: delivery_claim
 -- The compare-and-swap that stamps the owner also moves the row to attempting, whatever its state
--- before; an older owed row of the lane that does not rest goes first.
+-- before; an older owed row of the lane that does not rest goes first. The lease is checked in the
+-- same breath; ?7 says that the adapter's rate limits have been looked at, else there must be none.
 UPDATE deliveries SET state = 'attempting', owner = ?2, fence = fence + 1, due_at = NULL
 WHERE id = ?1 AND state = ?3 AND fence = ?4 AND version = ?5
+  AND EXISTS (SELECT 1 FROM owners o WHERE o.id = ?2 AND o.gone_at IS NULL AND o.lease_until > ?6)
+  AND (?7 OR NOT EXISTS (SELECT 1 FROM waits w
+                         WHERE w.profile = deliveries.profile AND w.platform = deliveries.platform))
   AND NOT EXISTS (
         SELECT 1 FROM deliveries e
         WHERE e.profile = deliveries.profile AND e.platform = deliveries.platform
@@ -105,7 +119,9 @@ WHERE id = ?1 AND state = 'attempting' AND owner = ?2 AND fence = ?3;
 
 -- name: delivery_done
 UPDATE deliveries SET state = 'delivered', owner = NULL, due_at = NULL, ended_at = ?4
-WHERE id = ?1 AND state = 'attempting' AND owner = ?2 AND fence = ?3;
+WHERE id = ?1 AND state = 'attempting' AND owner = ?2 AND fence = ?3
+RETURNING profile, platform, chat, EXISTS (
+    SELECT 1 FROM waits w WHERE w.profile = deliveries.profile AND w.platform = deliveries.platform);
 
 -- name: delivery_pass_over
 UPDATE deliveries SET state = :state, reason = :reason, owner = NULL, due_at = :due_at, due_set_at = :steady,

@@ -42,8 +42,9 @@ FROM turns t JOIN owners o ON o.id = t.owner
 WHERE t.state = 'running' AND o.gone_at IS NOT NULL ORDER BY t.seq;
 
 -- name: owner_started_after
--- Whether the taker started after this attempt began: then its gateway restarted.
-SELECT started_at >= :attempt_at FROM owners WHERE id = :taker;
+-- Whether the taker started after this attempt began: then its gateway restarted. Counted, not
+-- timed, so that a stepped clock tells no lies.
+SELECT start_number > :attempt_start FROM owners WHERE id = :taker;
 
 -- name: rested_and_released
 SELECT d.id FROM deliveries d

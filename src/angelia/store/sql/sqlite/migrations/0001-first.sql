@@ -106,6 +106,7 @@ CREATE TABLE deliveries (
     seq             INTEGER PRIMARY KEY,
     id              TEXT NOT NULL UNIQUE,
     turn            TEXT UNIQUE,
+    again_of        TEXT,
     origin          TEXT NOT NULL CHECK (origin IN ('turn', 'notice', 'again')),
     profile         TEXT NOT NULL,
     platform        TEXT NOT NULL,
@@ -138,6 +139,7 @@ CREATE INDEX deliveries_owed ON deliveries (profile, platform, chat, thread, seq
 CREATE INDEX deliveries_due ON deliveries (due_at) WHERE state IN ('pending', 'failed');
 CREATE INDEX deliveries_claimed ON deliveries (owner) WHERE state = 'attempting';
 CREATE INDEX deliveries_by_lane ON deliveries (profile, platform, chat, thread, seq);
+CREATE INDEX deliveries_again ON deliveries (again_of) WHERE again_of IS NOT NULL;
 CREATE INDEX deliveries_ended ON deliveries (ended_at) WHERE state IN ('delivered', 'abandoned');
 
 CREATE TRIGGER deliveries_stay_final BEFORE UPDATE OF state ON deliveries

@@ -1,0 +1,283 @@
+"""The platform ``webhook``: any service that speaks HTTP can be a platform.
+
+In: the service posts a message to the gateway's one server and gets its 202 only after the
+message is committed. Until then it holds the message; if it repeats it, the id is known.
+
+Out: one signed POST per part to ``deliver_url``. The ``Idempotency-Key`` is the same for every
+attempt of the same revision. A service that honours it for 24 h says so with
+``idempotent: true`` and never gets a doubtful copy; to any other a repeat carries the marker.
+
+The contract in full, for the service's author, is ``docs/reference/webhook.md``. Reading what
+comes in is ``webhook_in.py``.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import structlog
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from standardwebhooks import Webhook
+from yarl import URL
+
+from angelia.model import limits
+from angelia.model.errors import StoreUnavailableError
+from angelia.model.ids import AdapterId, Lane
+from angelia.model.messages import Inbound, Outgoing, Reception, well_formed
+from angelia.model.outcomes import (
+    Accepted,
+    BadContent,
+    BadCredential,
+    ContentFault,
+    LookUp,
+    Outcome,
+    RateLimited,
+    Refused,
+    Scope,
+    Unconfirmed,
+    Unreachable,
+)
+from angelia.platforms.base import Capabilities, Host
+from angelia.platforms.http import Answer, Wire, connect_limit_s, retry_after_s
+from angelia.platforms.text import split
+from angelia.platforms.webhook_in import Refusal, inbound_of, read_body
+from angelia.seams import crash
+from angelia.seams.clock import Clock
+
+key_window_s = 24 * 3600.0  # what ``idempotent: true`` declares
+rate_limit_default_s = 30.0  # of a 429 that names no wait
+try_again_s = 5  # what a 503 of ours asks for
+
+_log = structlog.get_logger()
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+class WebhookSettings(BaseModel):
+    """What the operator says about one webhook. Errors never show a value."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    #: Both the bearer token of what comes in and the signing key of what goes out.
+    secret: SecretStr
+    #: Where messages go. Not shown: it may carry a password or a token.
+    deliver_url: str = Field(repr=False)
+    #: The service recognises a repeated ``Idempotency-Key`` for 24 h.
+    idempotent: bool = False
+    #: The longest text of one message, in code points.
+    text_limit: int = Field(default=4096, ge=64)
+    #: Seconds from the first byte of a request to the answer's status line.
+    timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+
+    @field_validator("secret")
+    @classmethod
+    def _usable_secret(cls, secret: SecretStr) -> SecretStr:
+        text = secret.get_secret_value()
+        if not text.strip():
+            raise ValueError("must not be empty")
+        if text != text.strip() or not text.isprintable():
+            raise ValueError("must not begin or end with a space, nor contain control characters")
+        if text.startswith("whsec_") and not _BASE64.fullmatch(text.removeprefix("whsec_")):
+            raise ValueError("begins with whsec_, but what follows is not base64")
+        try:
+            _signer(text)
+        except Exception:  # the library's error may quote the value
+            raise ValueError("cannot be used as a signing key of Standard Webhooks") from None
+        return secret
+
+    @field_validator("deliver_url")
+    @classmethod
+    def _usable_address(cls, address: str) -> str:
+        try:
+            url = URL(address)
+            usable = url.scheme in ("http", "https") and bool(url.host) and url.port != 0
+        except ValueError:
+            usable = False
+        if not usable or address != address.strip():
+            raise ValueError("must be an http:// or https:// address with a host")
+        return address
+
+
+def _signer(secret: str) -> Webhook:
+    """``whsec_…`` as the library reads it; of anything else, its UTF-8 bytes are the key."""
+    return Webhook(secret if secret.startswith("whsec_") else secret.encode())
+
+
+class WebhookAdapter:
+    """One profile's webhook. Keeps nothing that must survive it."""
+
+    def __init__(
+        self,
+        adapter_id: AdapterId,
+        settings: WebhookSettings,
+        clock: Clock,
+        *,
+        connect_limit_s: float = connect_limit_s,
+    ) -> None:
+        self._id = adapter_id
+        self._settings = settings
+        self._clock = clock
+        self._bearer = settings.secret.get_secret_value().encode()
+        self._signer = _signer(settings.secret.get_secret_value())
+        # A kept connection that went stale makes doubt; only a key makes that doubt harmless.
+        self._wire = Wire(settings.timeout_s, reuse=settings.idempotent, connect_limit_s=connect_limit_s)
+        self._host: Host | None = None
+        self._silent = False
+        self._capabilities = Capabilities(
+            text_limit=settings.text_limit,
+            key_window_s=key_window_s if settings.idempotent else 0.0,
+            call_limit_s=self._wire.call_limit_s,
+            worst_case="never twice" if settings.idempotent else "twice, but marked",
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def routes(self) -> Sequence[web.AbstractRouteDef]:
+        """One path; every method of it is answered, so that every answer is JSON."""
+        return [web.route("*", f"/webhook/{self._id.profile}/messages", self._receive)]
+
+    async def start(self, host: Host) -> None:
+        """Nothing is connected: whether the service is there shows with the first send."""
+        await self._wire.open()
+        self._host = host
+
+    async def stop(self) -> None:
+        self._host = None
+        await self._wire.close()
+
+    def split(self, text: str, limit: int | None = None) -> list[str]:
+        return split(text, limit or self._settings.text_limit, len)
+
+    def present(self, chat: str) -> bool:
+        """True unless stopped: a webhook is always worth a try."""
+        return self._host is not None
+
+    async def look_up(self, message: Outgoing, since: int) -> Accepted | LookUp:
+        return LookUp.CANNOT_TELL
+
+    async def typing(self, lane: Lane, active: bool) -> Outcome | None:
+        return None
+
+    # -- out ---------------------------------------------------------------------------------
+
+    async def send(self, message: Outgoing) -> Outcome:
+        """One signed POST. The signature covers exactly the bytes that leave."""
+        body = _body(message)
+        seconds = self._clock.now().wall // 1000
+        signature = self._signer.sign(message.key, datetime.fromtimestamp(seconds, UTC), body.decode())
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "angelia",
+            "Idempotency-Key": message.key,
+            "webhook-id": message.key,
+            "webhook-timestamp": str(seconds),
+            "webhook-signature": signature,
+        }
+        answer = await self._wire.call("POST", self._settings.deliver_url, body, headers)
+        if not isinstance(answer, Answer):
+            self._silent = True
+            return answer
+        if self._silent and self._host is not None:
+            self._host.connected()  # it answers again: rows that wait for a connection may go
+        self._silent = False
+        return outcome_of(answer, self._clock.now().wall)
+
+    # -- in ----------------------------------------------------------------------------------
+
+    async def _receive(self, request: web.Request) -> web.StreamResponse:
+        try:
+            inbound = await self._read(request)
+            reception = await self._commit(inbound)
+        except Refusal as refusal:
+            return refusal.response()
+        if reception is Reception.NOT_ALLOWED:
+            return Refusal(403, "this user is not allowed to talk to this profile").response()
+        status = 202 if reception is Reception.ACCEPTED else 200
+        response = web.json_response({"status": str(reception)}, status=status)
+        crash.point("ack.before")
+        with suppress(ConnectionError):  # the service left; it will repeat the message
+            await response.prepare(request)
+            await response.write_eof()
+            crash.point("ack.after")
+        return response
+
+    async def _read(self, request: web.Request) -> Inbound:
+        """What the request says, checked; who asks comes before what is asked."""
+        if not self._authorized(request.headers.get("Authorization", "")):
+            raise Refusal(401, "the bearer token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+        if request.method != "POST":
+            raise Refusal(405, "messages are sent with POST", {"Allow": "POST"})
+        return inbound_of(self._id, await read_body(request))
+
+    def _authorized(self, header: str) -> bool:
+        scheme, _, token = header.partition(" ")
+        given = token.strip().encode("utf-8", "surrogateescape")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given, self._bearer)
+
+    async def _commit(self, inbound: Inbound) -> Reception:
+        later = {"Retry-After": str(try_again_s)}
+        host = self._host
+        if host is None:
+            raise Refusal(503, "the gateway does not take messages just now", later)
+        try:
+            return await host.receive(inbound)
+        except StoreUnavailableError:
+            raise Refusal(503, "the message cannot be stored just now", later) from None
+        except Exception:
+            _log.exception("an inbound message could not be received", action="webhook.receive_failed")
+            raise Refusal(500, "internal error; the message was not accepted") from None
+
+
+def _body(message: Outgoing) -> bytes:
+    """The JSON of one message, compact, in UTF-8. ``thread`` and ``reply_to`` are null if absent."""
+    fields = {
+        "delivery": message.delivery,
+        "part": message.part,
+        "parts": message.parts,
+        "chat": well_formed(message.chat),
+        "thread": well_formed(message.thread) or None,
+        "reply_to": well_formed(message.reply_to) or None,
+        "text": well_formed(message.text),
+    }
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def outcome_of(answer: Answer, wall_ms: int) -> Outcome:
+    """What an answer of the service teaches (``docs/reference/webhook.md``, "Answers")."""
+    status, detail = answer.status, answer.describe()
+    wait_s = retry_after_s(answer.headers.get("Retry-After"), wall_ms)
+    if 200 <= status < 300:
+        return Accepted(_receipt(answer))
+    if status == 429:
+        return RateLimited(rate_limit_default_s if wait_s is None else wait_s, Scope.CHAT, detail=detail)
+    if status == 503 and wait_s is not None:
+        return RateLimited(wait_s, Scope.CHAT, detail=detail)
+    if status == 410:
+        return Unreachable(detail)
+    if status in (401, 403):
+        return BadCredential(detail)
+    if status == 413:
+        return BadContent(ContentFault.TOO_LONG, detail)
+    if status == 422:
+        return BadContent(ContentFault.MARKUP, detail)
+    if 300 <= status < 500:
+        return Refused(detail)
+    return Unconfirmed(detail)  # 5xx may have acted; anything else says nothing
+
+
+def _receipt(answer: Answer) -> str:
+    """The service's own id of the message, if its answer is a JSON object with one."""
+    value = answer.json()
+    receipt = value.get("id") if isinstance(value, dict) else None
+    if isinstance(receipt, int) and not isinstance(receipt, bool):
+        receipt = str(receipt)
+    if not isinstance(receipt, str) or len(receipt) > limits.id_characters_max:
+        return ""
+    return well_formed(receipt)
