@@ -269,9 +269,9 @@ async def receiver(port: int = 0) -> AsyncIterator[Receiver]:
     one = Receiver()
     app = web.Application()
     app.router.add_post("/", one._take)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, shutdown_timeout=0.1).start()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
     one.url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
     try:
         yield one

@@ -77,9 +77,10 @@ class Run:
                 for _ in range(self.story.replays + 1):
                     self._deliver({"id": f"m{index}", "chat": "c", "user": "u", "text": said})
             self._until_settled()
-            self._stop()
-            self._until_settled()
-            self._stop()
+            if self._stop() or not self.died:
+                # It died while stopping, or nothing died at all: a further start finds nothing to do.
+                self._until_settled()
+                self._stop()
         return platform
 
     def _start(self) -> None:
@@ -137,16 +138,16 @@ class Run:
             self._start()
         until(done, f"all is settled:\n{self._log()[-3000:]}")
 
-    def _stop(self) -> None:
-        if self.pid is None:
-            return
+    def _stop(self) -> bool:
+        """Ask the gateway to stop. True: it was killed while it did."""
+        assert self.pid is not None
         os.kill(self.pid, signal.SIGTERM)
         until(lambda: is_gone(self.pid or 0), "the gateway stops")
         status = self.zygote.wait(self.pid)
         assert status in (0, -9), f"the gateway ended with {status}:\n{self._log()}"
-        if status == -9:
-            self.died += 1
+        self.died += int(status == -9)
         self.pid = None
+        return status == -9
 
     def _log(self) -> str:
         log = self.home / "log"

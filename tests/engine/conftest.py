@@ -28,8 +28,8 @@ async def stage(ram: Path) -> AsyncIterator[Stage]:
     """Whatever a test does, its store must keep every rule of ``store.invariants``."""
     with structlog.testing.capture_logs() as logs:
         one = Stage(ram / "state.db")
+        one.logs = logs
         yield one
         await one.close()
-        one.logs = logs
     assert one.problems() == []
     assert [entry for entry in logs if entry["event"] == "a round of a loop failed"] == []

@@ -80,9 +80,7 @@ class Faults:
 class Node:
     """One process: an engine with its own opening of the store."""
 
-    def __init__(
-        self, stage: Stage, *, kind: OwnerKind = OwnerKind.DAEMON, protected: bool = True
-    ) -> None:
+    def __init__(self, stage: Stage, *, kind: OwnerKind = OwnerKind.DAEMON, protected: bool = True) -> None:
         self.stage = stage
         self.faults = Faults(SqliteLedger(stage.path, stage.clock, inline=True))
         ledger = cast(Ledger, self.faults)
@@ -209,6 +207,8 @@ class Stage:
         self.agent = ScriptedAgent()
         self.agents: dict[str, Any] = {BOT.profile: self.agent}
         self.nodes: list[Node] = []
+        #: What the engine logged; filled by the fixture.
+        self.logs: list[Any] = []
         self._ids = 0
         asyncio.get_running_loop().set_task_factory(_owned)
 
@@ -265,6 +265,10 @@ class Stage:
         """One delivery; the newest, if none is named."""
         records = self.records()
         return records[-1] if not id else next(record for record in records if record.id == id)
+
+    def logged(self, action: str) -> bool:
+        """Whether the engine has said this."""
+        return any(entry.get("action") == action for entry in self.logs)
 
     def turns(self) -> list[tuple[str, str]]:
         """(state, reason) of every turn, in order."""

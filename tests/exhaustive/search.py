@@ -42,7 +42,9 @@ def search(first: World, alphabet: Alphabet, calls: int) -> Count:
                 if world.trail and world.trail[-1] in alphabet.words:
                     fair_end(world, fair=fair)
                 level.extend(successors(world, alphabet))
-            elif depth < calls:
+            elif depth == calls:
+                fair_end(world, fair=fair)
+            else:
                 for later in successors(world, alphabet):
                     count.calls += 1
                     below.append(later)

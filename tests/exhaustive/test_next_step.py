@@ -103,3 +103,10 @@ def test_the_third_redelivery_waits_for_a_start_and_then_two_minutes() -> None:
     assert next_step(world) == Rest()
     step = next_step(replace(world, record=replace(world.record, newest_start=2)))
     assert step == WaitUntil(world.now.steady + 2 * MINUTE)
+
+
+def test_children_of_a_part_in_doubt_go_out_marked() -> None:
+    world = after(Promise(4096), "unconfirmed+", "too long", "ok", "ok")
+    children = world.record.attempts[2:]
+    assert [world.record.revision(a.part, a.revision).doubt for a in children] == [True, True]
+    assert world.record.state is State.DELIVERED

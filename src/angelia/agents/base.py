@@ -36,7 +36,7 @@ class Answer:
     """What an agent answered. An empty text is an agent error (guarantees §9)."""
 
     text: str
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
 class FallbackError(AgentError):

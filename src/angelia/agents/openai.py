@@ -32,9 +32,11 @@ _Name = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
 class OpenAISettings(BaseModel):
-    """``base_url``: up to and including ``/v1``. ``api_key``: any word for a server that wants
-    none. ``system``: the system prompt. ``history_messages``: how many earlier lines of the
-    conversation the model sees. ``timeout_s``: the time limit of one run in seconds."""
+    """``base_url``: up to and including ``/v1``. ``model``: the model's name, as the server knows
+    it. ``api_key``: any word for a server that wants none. ``system``: the system prompt.
+    ``history_messages``: how many earlier lines of the conversation the model sees.
+    ``fallback_model``: asked once, as a second recorded run, when the first is refused with 429
+    or 5xx. ``timeout_s``: the time limit of one run in seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -22,11 +22,12 @@ from angelia.cli.show import (
     span,
     when,
 )
+from angelia.model.ids import Lane
 from angelia.model.messages import well_formed
 
 if TYPE_CHECKING:
     from angelia.gateway.doctor import Finding
-    from angelia.gateway.operator import Timeline
+    from angelia.gateway.operator import DeliveryView, Timeline
 
 # -- why -----------------------------------------------------------------------------------------
 
@@ -222,22 +223,29 @@ def doctor(as_json: AsJson = False) -> None:
                 "findings": [
                     {"area": one.area, "level": one.level.value, "sentence": one.sentence} for one in findings
                 ],
-                "would_send": [as_object(one) for one in owed],
+                "would_send": None if owed is None else [as_object(one) for one in owed],
             }
         )
         raise typer.Exit(code)
     _print_findings(findings)
     print_line("")
+    _print_owed(owed)
+    raise typer.Exit(code)
+
+
+def _print_owed(owed: list[DeliveryView] | None) -> None:
+    if owed is None:
+        print_line("What is owed cannot be read.")
+        return
     if not owed:
         print_line("Nothing is owed: a start would send nothing.")
-    else:
-        print_line(f"{len(owed)} owed, oldest first; a start sends these when they are due:")
-        for one in owed[:20]:
-            to = printable(f"{one.profile}/{one.platform}/{one.chat}")
-            print_line(f"  {one.id}  {when(one.created)}  {one.state}  {to}  {shortened(one.text, 40)}")
-        if len(owed) > 20:
-            print_line(f"  and {len(owed) - 20} more: angelia deliveries")
-    raise typer.Exit(code)
+        return
+    print_line(f"{len(owed)} owed, oldest first; a gateway sends them when they are due:")
+    for one in owed[:20]:
+        to = shortened(str(Lane(one.profile, one.platform, one.chat, one.thread)))
+        print_line(f"  {one.id}  {when(one.created)}  {one.state}  {to}  {shortened(one.text, 40)}")
+    if len(owed) > 20:
+        print_line(f"  and {len(owed) - 20} more: angelia deliveries")
 
 
 def _print_findings(findings: list[Finding]) -> None:

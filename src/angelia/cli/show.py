@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 text_cells_max = 60  # of a message in a table; a wide terminal shows more context elsewhere
 piped_width = 400  # no column is cut where nobody looks at a screen
+_GAP = 2  # cells between columns
+_LEAST = 8  # cells of a column that shrinks
 _JOINERS = "\u200c\u200d"  # parts of words and of emoji
 
 #: The colour of a state; only on a terminal that has colours.
@@ -136,40 +139,60 @@ def _coloured() -> bool:
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
     """A table that fits the terminal; piped, every cell is whole."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for column in columns:
-        table.add_column(
-            column.title,
-            no_wrap=True,
-            overflow="ellipsis",
-            justify=column.justify,
-            min_width=8 if column.may_shrink else len(column.title),
-        )
-    widths = [len(column.title) for column in columns]
+        table.add_column(column.title, no_wrap=True, overflow="ellipsis", justify=column.justify)
+    needed = [len(column.title) for column in columns]
     for row in rows:
         cells = [
             Text(cell, style=STYLES.get(cell.split("\n")[0], "") if column.styled else "")
             for column, cell in zip(columns, row, strict=True)
         ]
-        widths = [
-            max(width, *(line.cell_len for line in cell.split("\n", allow_blank=True)))
-            for width, cell in zip(widths, cells, strict=True)
-        ]
+        needed = [max(so_far, _cells(cell)) for so_far, cell in zip(needed, row, strict=True)]
         table.add_row(*cells)
-    for column, drawn, width in zip(columns, table.columns, widths, strict=True):
-        if not column.may_shrink and on_terminal():
-            drawn.min_width = width
-    _draw(table)
+    console = _console()
+    for drawn, width in zip(table.columns, _widths(columns, needed, console.width), strict=True):
+        drawn.width = width
+    _draw(console, table)
 
 
-def _draw(table: Table) -> None:
+def _cells(cell: str) -> int:
+    return max(cell_len(line) for line in cell.split("\n"))
+
+
+def _widths(columns: Sequence[Column], needed: Sequence[int], room: int) -> list[int]:
+    """How wide each column is drawn: what may not shrink gets what it needs, the others share
+    the rest, and what one of them does not need is left to the others."""
+    left = room - _GAP * (len(columns) - 1)
+    left -= sum(need for column, need in zip(columns, needed, strict=True) if not column.may_shrink)
+    shrinking = [need for column, need in zip(columns, needed, strict=True) if column.may_shrink]
+    share = max(_LEAST, _share(sorted(shrinking), left))
+    return [
+        min(need, share) if column.may_shrink else need for column, need in zip(columns, needed, strict=True)
+    ]
+
+
+def _share(needed: Sequence[int], room: int) -> int:
+    """The most that each may have so that all fit into ``room``; ``needed`` in rising order."""
+    for index, need in enumerate(needed):
+        share = room // (len(needed) - index)
+        if need > share:
+            return share
+        room -= need
+    return max(needed, default=0)
+
+
+def _console() -> Console:
     if on_terminal():
-        Console(file=sys.stdout, highlight=False, markup=False, emoji=False).print(table)
-        return
-    drawn = io.StringIO()
-    Console(file=drawn, width=piped_width, highlight=False, color_system=None).print(table)
-    for line in drawn.getvalue().splitlines():
-        sys.stdout.write(line.rstrip() + "\n")
+        return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    return Console(file=io.StringIO(), width=piped_width, highlight=False, color_system=None)
+
+
+def _draw(console: Console, table: Table) -> None:
+    console.print(table)
+    if isinstance(console.file, io.StringIO):
+        for line in console.file.getvalue().splitlines():
+            sys.stdout.write(line.rstrip() + "\n")
 
 
 def print_facts(facts: Mapping[str, str]) -> None:

@@ -196,16 +196,21 @@ def _store(home: Home) -> Iterator[Finding]:
     try:
         connection = open_connection(home.store, read_only=True)
     except AngeliaError as error:
-        yield Finding("store", Level.UNUSABLE, str(error))
+        yield Finding("store", Level.UNUSABLE, _without_us(error))
         return
     try:
         yield from _inside(home, connection)
     except apsw.Error as error:
         yield Finding("store", Level.UNUSABLE, f"{home.store} cannot be read: {error}")
     except AngeliaError as error:
-        yield Finding("store", Level.UNUSABLE, str(error))
+        yield Finding("store", Level.UNUSABLE, _without_us(error))
     finally:
         connection.close(True)
+
+
+def _without_us(error: AngeliaError) -> str:
+    """The text of an error without its advice to run what runs already."""
+    return str(error).replace("Keep the file and run `angelia doctor`", "Keep the file")
 
 
 def _file_modes(home: Home) -> Iterator[Finding]:
@@ -268,10 +273,10 @@ def _durability(home: Home) -> Iterator[Finding]:
     )
 
 
-def would_send(path: Path, environ: Mapping[str, str]) -> list[DeliveryView]:
-    """What is owed and would go out, oldest first; nothing where the store cannot be read, which
-    ``examine`` has said."""
+def would_send(path: Path, environ: Mapping[str, str]) -> list[DeliveryView] | None:
+    """What is owed and would go out, oldest first; ``None`` where home or store cannot be read,
+    which ``examine`` has said."""
     try:
         return Operator(path, environ).owed()
     except (AngeliaError, apsw.Error):
-        return []
+        return None

@@ -34,6 +34,7 @@ from angelia.model.ids import AdapterId, Lane
 from angelia.model.messages import NewDelivery, well_formed
 from angelia.model.record import Record
 from angelia.model.states import OWED
+from angelia.seams import crash
 from angelia.seams.clock import Now, clock_from
 from angelia.seams.rng import SystemRng
 from angelia.store import sqlite_operator as orders
@@ -127,6 +128,7 @@ class Operator:
                 await ledger.close()
 
         self._refuse_to_migrate_under_a_gateway()
+        crash.install_from_environment()
         return asyncio.run(written())
 
     def _has_store(self) -> bool:

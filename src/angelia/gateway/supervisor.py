@@ -108,9 +108,10 @@ class Supervisor:
                 await adapter.start(host)
             self._engine.roster.install(adapter_id, adapter)
             await self._engine.rescuer.connected(adapter_id)
-            host.open = True
-            self._server.install(adapter_id, adapter)
-            self._say(adapter_id, "up", "")
+            if adapter_id not in self._condemned:  # by the first of its owed rows
+                host.open = True
+                self._server.install(adapter_id, adapter)
+                self._say(adapter_id, "up", "")
             await self._until_broken(host)
             if not self._stopping.is_set() and adapter_id not in self._condemned:
                 self._say(adapter_id, "down", host.broken_reason)

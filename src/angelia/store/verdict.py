@@ -108,7 +108,7 @@ def _delivered(timeline: Timeline) -> str:
         return _nothing_to_deliver(timeline)
     last = records[-1]
     if not copies:
-        return f"not delivered{_standing(last, arrived=False)}"
+        return f"not delivered{_standing(last, copies)}"
     said = _count(len(copies), "delivery", "deliveries")
     passes = _passes(last) if len(copies) == 1 else 1
     if passes > 1:
@@ -116,7 +116,7 @@ def _delivered(timeline: Timeline) -> str:
     most = max(copy.calls for copy in copies)
     if most > 1:
         said += f" ({_count(most, 'call', 'calls')} under one key cannot be a duplicate)"
-    return said + _marks(copies, last, passes) + _standing(last, arrived=True, certain=copies[-1].certain)
+    return said + _marks(copies, last, passes) + _standing(last, copies)
 
 
 def _nothing_to_deliver(timeline: Timeline) -> str:
@@ -182,22 +182,27 @@ def _marks(copies: Sequence[_Copy], record: Record, passes: int) -> str:
     return f"; {_listed([f'the {_ordinal(n)}' for n in marked])} carried the marker"
 
 
-def _standing(record: Record, arrived: bool, certain: bool = True) -> str:
+def _standing(record: Record, copies: Sequence[_Copy]) -> str:
     """Where the newest delivery stands, if it is not simply delivered."""
     reason = record.reason.replace("_", " ")
-    some = _some_parts(record) if arrived else ""
+    some = _some_parts(record) if copies else ""
+    certain = bool(copies) and copies[-1].certain
     match record.state:
         case State.DELIVERED:
             return "; an operator marked it as delivered" if reason else ""
+        case State.ABANDONED if not copies:
+            return f": abandoned ({reason})"
+        case State.ABANDONED if certain:
+            return f"{some}, then abandoned ({reason})"
         case State.ABANDONED:
-            doubt = "" if not arrived or certain else ", never confirmed,"
-            return f"{some}{doubt} and abandoned ({reason})" if arrived else f": abandoned ({reason})"
+            last = "it" if len(copies) == 1 else "the last"
+            return f"{some}; {last} was never confirmed and was abandoned ({reason})"
         case State.ATTEMPTING:
-            return f"{some}, being sent at this moment" if arrived else " yet: it is being sent"
+            return f"{some}, being sent at this moment" if copies else " yet: it is being sent"
+        case _ if not copies:
+            return " yet: it is owed and waits"
         case _:
-            if not arrived:
-                return " yet: it is owed and waits"
-            return f"{some}, not confirmed yet" if not certain else f"{some}, the rest is owed"
+            return f"{some}, the rest is owed" if certain else f"{some}, not confirmed yet"
 
 
 def _some_parts(record: Record) -> str:

@@ -119,7 +119,7 @@ def _copies(record: Record, by_part: dict[tuple[str, int], list[Arrived]]) -> It
             for a in record.attempts
             if a.part in numbers and (a.ending is None or a.ending is Ending.ACCEPTED or a.ending in DOUBTFUL)
         ]
-        if len(copies) > max(1, len(doubts)):
+        if len(copies) > len(doubts):
             yield (
                 f"4: part {part.number} of delivery {record.id} arrived {len(copies)} times with "
                 f"{len(doubts)} attempts that may have brought it"

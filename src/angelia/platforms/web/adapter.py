@@ -42,6 +42,7 @@ CAPABILITIES = Capabilities(
     key_window_s=FOR_EVER_S,
     call_limit_s=call_limit_s,
     replays_inbound=True,
+    typing=True,
     worst_case="never twice",
 )
 

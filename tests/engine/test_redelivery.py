@@ -1,0 +1,413 @@
+"""When an owed row goes again, how often, and what the person reads in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from angelia.model.outcomes import Accepted, LookUp, NotSent, RateLimited, Refused, Unconfirmed
+from angelia.platforms.base import Capabilities
+from angelia.testing.fakes import Arrives, Held, Script
+from tests.engine.stage import Stage
+
+UNCONFIRMED = "♻️ Recovered reply — the platform did not confirm it, so it may be a duplicate:\n\n"
+RESTARTED = "♻️ Recovered reply — the gateway restarted while sending this, so it may be a duplicate:\n\n"
+KEYED = Capabilities(text_limit=4096, key_window_s=180, call_limit_s=30)
+READS = Capabilities(text_limit=4096, read_back=True)
+
+
+async def test_a1_b4_unconfirmed_goes_again_after_30_s_and_2_min_each_with_the_marker(stage: Stage) -> None:
+    at: list[int] = []
+
+    def doubtful(_message: object) -> Unconfirmed:
+        at.append(stage.clock.steady)
+        return Unconfirmed("503")
+
+    stage.platform(doubtful, doubtful, Accepted("ok"))
+    node = await stage.start()
+    id = await node.owe("text")
+    await stage.advance(31)
+    assert (at[1] - at[0]) // 1000 == 30
+    await stage.advance(118)
+    assert len(stage.talk.calls) == 2
+    await stage.advance(2)
+    assert stage.talk.texts == [UNCONFIRMED + "text"]
+    assert (stage.record(id).state, stage.record(id).tries) == ("delivered", 1)
+
+
+async def test_b5_after_two_timed_tries_it_rests_and_the_next_start_releases_it(stage: Stage) -> None:
+    stage.platform(Arrives(), Arrives(), Arrives())
+    node = await stage.start()
+    id = await node.owe("text")
+    await stage.advance(200)
+    await stage.clock.jump(3600)
+    await stage.advance(20)
+    assert len(stage.talk.calls) == 3
+    assert (stage.record(id).state, stage.record(id).due_at, stage.record(id).tries) == ("failed", None, 2)
+    await node.connected()  # a connection is no start
+    await stage.advance(30)
+    assert len(stage.talk.calls) == 3
+    await node.kill()
+    await stage.start()
+    await stage.advance(1)
+    assert len(stage.talk.calls) == 4
+    assert stage.talk.texts[0] == "text"
+    assert stage.talk.texts[3].startswith("♻️ Recovered reply — the platform did not confirm it, so it may be")
+    assert stage.record(id).state == "delivered"
+
+
+async def test_b5_the_third_waits_two_minutes_from_the_last_attempt_also_after_a_start(stage: Stage) -> None:
+    stage.platform(Arrives(), Arrives(), Arrives())
+    node = await stage.start()
+    await node.owe("text")
+    await stage.advance(151)
+    await node.kill()
+    await stage.start()
+    await stage.advance(110)
+    assert len(stage.talk.calls) == 3
+    await stage.advance(12)
+    assert len(stage.talk.calls) == 4
+
+
+async def test_b5_a_failed_third_abandons_for_the_operator_to_see(stage: Stage) -> None:
+    stage.platform(otherwise=Unconfirmed("503"))
+    node = await stage.start()
+    id = await node.owe("text")
+    await stage.advance(160)
+    await node.stop()
+    node = await stage.start()
+    await stage.advance(130)
+    assert (stage.record(id).state, stage.record(id).reason) == ("abandoned", "tries_used_up")
+    await node.kill()
+    await stage.start()
+    await stage.advance(130)
+    assert len(stage.talk.calls) == 4
+
+
+async def test_b5_no_call_after_24_hours(stage: Stage) -> None:
+    stage.platform(otherwise=Unconfirmed("503"))
+    node = await stage.start()
+    id = await node.owe("text")
+    await stage.advance(160)
+    await node.kill()
+    await stage.clock.jump(24 * 3600)
+    await stage.start()
+    await stage.advance(10)
+    assert len(stage.talk.calls) == 3
+    assert (stage.record(id).state, stage.record(id).reason) == ("abandoned", "stale")
+
+
+async def test_b17_only_owed_rows_younger_than_24_hours_go_out_oldest_first(stage: Stage) -> None:
+    node = await stage.node().start(connect=False)
+    await node.owe("too old")
+    await stage.clock.jump(20 * 3600)
+    for number in range(3):
+        await node.owe(f"n{number}")
+    await node.kill()
+    await stage.clock.jump(10 * 3600)
+    await stage.start()
+    await stage.advance(10)
+    assert stage.talk.texts == ["n0", "n1", "n2"]
+    assert [record.state for record in stage.records()] == [
+        "abandoned",
+        "delivered",
+        "delivered",
+        "delivered",
+    ]
+
+
+async def test_a_definite_refusal_retried_in_time_is_plain(stage: Stage) -> None:
+    stage.platform(Refused("not now"))
+    node = await stage.start()
+    await node.owe("text")
+    await stage.advance(29)
+    assert len(stage.talk.calls) == 1
+    await stage.advance(2)
+    assert stage.talk.texts == ["text"]
+
+
+async def test_a_dropped_connection_says_so(stage: Stage) -> None:
+    stage.platform(Arrives(Unconfirmed("reset", dropped=True)))
+    node = await stage.start()
+    await node.owe("text")
+    await stage.advance(31)
+    assert stage.talk.texts[1] == (
+        "♻️ Recovered reply — the connection dropped before the platform confirmed it,"
+        " so it may be a duplicate:\n\ntext"
+    )
+
+
+async def test_a_marker_never_stacks_and_tells_the_age_after_ten_minutes(stage: Stage) -> None:
+    stage.platform(*[Arrives()] * 3)
+    node = await stage.start()
+    await node.owe("text")
+    await stage.advance(160)
+    await stage.clock.jump(600)
+    await stage.advance(10)
+    await node.stop()
+    await stage.start()
+    await stage.advance(130)
+    assert stage.talk.texts[2] == UNCONFIRMED + "text"
+    assert stage.talk.texts[3].count("♻️") == 1
+    assert " (written " in stage.talk.texts[3].splitlines()[0]
+    assert stage.talk.texts[3].endswith(":\n\ntext")
+
+
+async def test_a_reconnect_never_shortens_a_backoff(stage: Stage) -> None:
+    stage.platform(Unconfirmed("?"))
+    node = await stage.start()
+    await node.owe("text")
+    for _ in range(29):
+        await stage.advance(1)
+        await node.connect()
+    assert len(stage.talk.calls) == 1
+    await stage.advance(2)
+    assert len(stage.talk.calls) == 2
+
+
+async def test_f2_a_doubt_in_the_third_of_four_parts_goes_on_there_with_the_marker(stage: Stage) -> None:
+    stage.platform(Accepted("1"), Accepted("2"), Arrives())
+    node = await stage.start()
+    id = await node.owe("one", "two", "three", "four")
+    await stage.advance(31)
+    line = (
+        "♻️ Recovered reply — the platform did not confirm it, continuing with part 3 of 4,"
+        " so it may be a duplicate:"
+    )
+    assert stage.talk.texts == ["one", "two", "three", f"{line}\n\nthree", "four"]
+    assert stage.record(id).state == "delivered"
+
+
+async def test_f3_receipts_add_up_over_all_attempts(stage: Stage) -> None:
+    def fails(_message: object) -> Unconfirmed:
+        return Unconfirmed("503")
+
+    stage.platform(Accepted("1"), fails, Accepted("2"), Accepted("3"), fails, Accepted("4"), Accepted("5"))
+    node = await stage.start()
+    id = await node.owe("p1", "p2", "p3", "p4", "p5")
+    await stage.advance(300)
+    assert [m.part for m in stage.talk.calls] == [1, 2, 2, 3, 4, 4, 5]
+    assert [p.receipt for p in stage.record(id).parts] == ["1", "2", "3", "4", "5"]
+
+
+# -- deaths -----------------------------------------------------------------------------------
+
+
+async def test_b1_a_death_before_the_claim_leaves_a_row_that_goes_out_plain(stage: Stage) -> None:
+    node = await stage.node().start(connect=False)
+    await node.owe("text")
+    await node.kill()
+    await stage.start()
+    assert stage.talk.texts == ["text"]
+
+
+async def test_b1_a_death_in_flight_is_redelivered_at_once_with_the_marker(stage: Stage) -> None:
+    never = asyncio.Event()
+    stage.platform(Held(never, arrives_first=True))
+    node = await stage.start()
+    await node.owe("text")
+    await node.kill()
+    await stage.start()
+    assert stage.talk.texts == ["text", RESTARTED + "text"]
+
+
+async def test_b1_a_death_after_delivered_was_stored_sends_nothing_more(stage: Stage) -> None:
+    node = await stage.start()
+    await node.owe("text")
+    await node.kill()
+    await stage.start()
+    await stage.advance(300)
+    assert stage.talk.texts == ["text"]
+
+
+async def test_b2_second_crash_during_recovery_is_labelled(stage: Stage) -> None:
+    node = await stage.node().start(connect=False)
+    await node.owe("text")
+    await node.kill()
+    stage.talk.script.append(Held(asyncio.Event(), arrives_first=True))
+    node = await stage.start()  # sends, the platform accepts, nobody hears it
+    await node.kill()
+    await stage.start()
+    assert stage.talk.texts == ["text", RESTARTED + "text"]
+
+
+async def test_b3_starts_without_a_transport_spend_nothing(stage: Stage) -> None:
+    node = await stage.node().start(connect=False)
+    id = await node.owe("text")
+    for _ in range(3):
+        await node.kill()
+        await stage.clock.jump(300)
+        node = await stage.node().start(connect=False)
+        await stage.advance(5)
+    assert (stage.record(id).state, stage.record(id).tries, stage.record(id).fence) == ("pending", 0, 0)
+    await node.connect()
+    assert stage.talk.texts == ["text"]
+    assert len(stage.record(id).attempts) == 1
+
+
+async def test_b13_an_outage_of_three_minutes_kills_no_row(stage: Stage) -> None:
+    def while_down(_message: object) -> Unconfirmed | Accepted:
+        down = stage.clock.steady < began + 180_000
+        return Unconfirmed("503") if down else Accepted("ok")
+
+    stage.platform(otherwise=while_down)
+    node = await stage.start()
+    began = stage.clock.steady
+    for number in range(20):
+        await node.owe("text", chat=f"c{number}")
+    await stage.advance(200)
+    assert {record.state for record in stage.records()} == {"failed"}
+    await node.stop()
+    await stage.start()
+    await stage.advance(80)
+    assert {record.state for record in stage.records()} == {"delivered"}
+    assert all(text.startswith("♻️") for text in stage.talk.texts)
+
+
+async def test_a_crash_loop_does_not_burn_the_tries(stage: Stage) -> None:
+    stage.platform(otherwise=Held(asyncio.Event()))
+    node = await stage.start()
+    await node.owe("text")
+    for _ in range(6):  # each start finds a row that died in flight
+        await node.kill()
+        node = await stage.start()
+        await stage.advance(1)
+    assert len(stage.talk.calls) == 2  # the second after a death waits 30 s
+    await stage.advance(30)
+    assert len(stage.talk.calls) == 3
+
+
+async def test_c12_a_row_makes_at_most_four_calls_in_its_life(stage: Stage) -> None:
+    stage.platform(otherwise=RateLimited(1))
+    node = await stage.start()
+    id = await node.owe("text")
+    for _ in range(10):
+        await stage.advance(150)
+        await node.kill()
+        node = await stage.start()
+    assert len(stage.talk.calls) == 4
+    assert (stage.record(id).state, stage.record(id).reason) == ("abandoned", "tries_used_up")
+
+
+async def test_c12_claims_released_without_a_call_spend_nothing(stage: Stage) -> None:
+    stage.platform(Unconfirmed("?"), *[NotSent("gone")] * 10)
+    node = await stage.start()
+    id = await node.owe("text")
+    await stage.advance(400)
+    assert len(stage.talk.calls) == 12
+    record = stage.record(id)
+    assert (record.state, record.tries, len(record.attempts)) == ("delivered", 0, 2)
+
+
+# -- keys -------------------------------------------------------------------------------------
+
+
+async def test_a5_the_same_key_within_the_pass_after_one_and_two_seconds(stage: Stage) -> None:
+    at: list[int] = []
+
+    def lost(_message: object) -> Arrives:
+        at.append(stage.clock.steady)
+        return Arrives()
+
+    script: list[Script] = [lost, lost, lost]
+    stage.platform(*script, capabilities=KEYED, keyed=True)
+    node = await stage.start()
+    await node.owe("text")
+    await stage.advance(5)
+    assert [b - a for a, b in zip(at, at[1:], strict=False)] == [1000, 2000]
+    assert len({m.key for m in stage.talk.calls}) == 1
+    await stage.advance(30)
+    assert stage.talk.texts == ["text"]
+    assert len({m.key for m in stage.talk.calls}) == 1
+    assert stage.record().state == "delivered"
+
+
+async def test_a5_the_same_key_after_a_restart_needs_no_marker(stage: Stage) -> None:
+    stage.platform(Held(asyncio.Event(), arrives_first=True), capabilities=KEYED, keyed=True)
+    node = await stage.start()
+    await node.owe("text")
+    await node.kill()
+    await stage.advance(100)
+    await stage.start()
+    assert stage.talk.texts == ["text"]
+    assert len({m.key for m in stage.talk.calls}) == 1
+    assert stage.record().state == "delivered"
+
+
+async def test_a5_after_the_window_it_goes_under_a_new_key_with_the_marker(stage: Stage) -> None:
+    stage.platform(Held(asyncio.Event(), arrives_first=True), capabilities=KEYED, keyed=True)
+    node = await stage.start()
+    await node.owe("text")
+    await node.kill()
+    await stage.clock.jump(151)  # 180 s less the 30 s that one call may take
+    await stage.start()
+    assert stage.talk.texts == ["text", RESTARTED + "text"]
+    assert len({m.key for m in stage.talk.calls}) == 2
+
+
+# -- reading back -----------------------------------------------------------------------------
+
+
+async def test_found_by_reading_back_is_delivered_without_a_second_send(stage: Stage) -> None:
+    stage.platform(Arrives(), capabilities=READS)
+    node = await stage.start()
+    id = await node.owe("text")
+    await stage.advance(40)
+    assert stage.talk.texts == ["text"]
+    assert (stage.record(id).state, stage.record(id).parts[0].receipt) == ("delivered", "found")
+    assert stage.talk.look_ups[0][1] == stage.record(id).attempts[0].started_at
+
+
+async def test_absent_after_30_s_is_no_longer_in_doubt_and_goes_plain(stage: Stage) -> None:
+    stage.platform(Held(asyncio.Event()), capabilities=READS)
+    node = await stage.start()
+    id = await node.owe("text")
+    await node.kill()
+    await stage.start()
+    await stage.advance(28)
+    assert stage.talk.look_ups == []
+    await stage.advance(4)
+    assert stage.talk.texts == ["text"]
+    assert stage.record(id).attempts[0].absent
+
+
+async def test_k2_a_look_up_that_cannot_tell_is_made_once_per_pass(stage: Stage) -> None:
+    stage.platform(otherwise=Unconfirmed("?"), capabilities=READS)
+    stage.talk.looks = [LookUp.CANNOT_TELL] * 100
+    node = await stage.start()
+    await node.owe("text")
+    await stage.advance(200)
+    await stage.clock.jump(2 * 3600)
+    await stage.advance(20)
+    assert len(stage.talk.calls) == 3
+    assert 2 <= len(stage.talk.look_ups) <= 4
+    await stage.clock.jump(24 * 3600)
+    await stage.advance(60)
+    assert len(stage.talk.look_ups) <= 4
+
+
+async def test_k2_a_look_up_that_raises_cannot_tell(stage: Stage) -> None:
+    stage.platform(Arrives(), capabilities=READS)
+    stage.talk.looks = [RuntimeError("history is off")] * 100
+    node = await stage.start()
+    await node.owe("text")
+    await stage.advance(100)
+    assert stage.talk.texts == ["text", UNCONFIRMED + "text"]
+    assert len(stage.talk.look_ups) == 1
+
+
+# -- clocks -----------------------------------------------------------------------------------
+
+
+async def test_l1_a_stepped_civil_clock_neither_shortens_nor_stretches_a_wait(stage: Stage) -> None:
+    stage.platform(Refused("no"))
+    node = await stage.start()
+    await node.owe("text")
+    await stage.advance(10)
+    stage.clock.step(3 * 3600)
+    await stage.advance(10)
+    assert len(stage.talk.calls) == 1
+    stage.clock.step(-6 * 3600)
+    await stage.advance(9)
+    assert len(stage.talk.calls) == 1
+    await stage.advance(6)
+    assert len(stage.talk.calls) == 2
