@@ -24,7 +24,7 @@ from bench.disk import Disk, measure_disk
 from bench.driver import Sample
 from bench.hermes_worker import WAYS
 from bench.peers import ROOT, PeerUnavailableError, cache_folder, hermes_python
-from bench.report import Report, machine
+from bench.report import Report, load_average, machine
 
 AT_ONCE = (1, 16, 256)
 
@@ -132,6 +132,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where the figures go (default: .bench/latest.json)")
     given = parser.parse_args()
     cache = cache_folder()
+    where: dict[str, str | int] = {**machine(), "load_average_before": load_average()}
     with tempfile.TemporaryDirectory(dir=given.folder or cache, prefix="run-") as name:
         folder = Path(name)
         disk: Disk = measure_disk(folder)
@@ -143,7 +144,8 @@ def main() -> None:
         if given.only != "ledger":
             figures, why = _gateway(folder, given.quick)
             run.missing += [why] if why else []
-        report = Report(machine(), disk, run.rounds, given.quick, run.samples, figures, run.missing)
+        where["load_average_after"] = load_average()
+        report = Report(where, disk, run.rounds, given.quick, run.samples, figures, run.missing)
     path = given.json or cache / "latest.json"
     path.write_text(report.as_json(), encoding="utf-8")
     path.with_suffix(".md").write_text(report.as_markdown(), encoding="utf-8")

@@ -60,12 +60,14 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class GatewayFigures:
-    """What one run found. Memory is VmRSS in MiB."""
+    """What one run found. Memory is VmRSS in MiB; ``cpu_ms_per_message`` is the processor time of
+    the gateway alone over the saturated step, which other work on the machine hardly moves."""
 
     flows: list[Flow]
     rss_at_rest_mib: float
     rss_after_mib: float
     conversations: int
+    cpu_ms_per_message: float
 
 
 def account(posted: list[list[Any]], arrivals: list[list[Any]]) -> list[float]:
@@ -97,6 +99,12 @@ def resident_mib(pid: int) -> float:
         if line.startswith("VmRSS:"):
             return round(int(line.split()[1]) / 1024, 1)
     raise LookupError(f"process {pid} has no VmRSS")
+
+
+def processor_s(pid: int) -> float:
+    """Processor time of a process so far, all threads, user and system, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Bench:
@@ -235,10 +243,13 @@ async def measure(folder: Path, messages: int, conversations: int) -> GatewayFig
         at_rest = resident_mib(bench.gateway_pid)
         await bench.flow("warm", 256, 64)
         chats = max(_AT_ONCE, messages // 10 // _AT_ONCE * _AT_ONCE)
+        used_s = processor_s(bench.gateway_pid)
         full = await bench.flow("saturated", messages, chats)
+        cpu_ms = round((processor_s(bench.gateway_pid) - used_s) / messages * 1000, 2)
         paced = await bench.flow("paced", messages, chats, rate=round(full.per_s / 2))
         many = await bench.flow("many", conversations, conversations)
-        return GatewayFigures([full, paced, many], at_rest, resident_mib(bench.gateway_pid), conversations)
+        after = resident_mib(bench.gateway_pid)
+        return GatewayFigures([full, paced, many], at_rest, after, conversations, cpu_ms)
 
 
 def main(arguments: list[str]) -> None:

@@ -36,8 +36,12 @@ def machine() -> dict[str, str | int]:
         "architecture": platform.machine(),
         "python": platform.python_version(),
         "apsw": version("apsw"),
-        "load_average_before": f"{os.getloadavg()[0]:.2f}",
     }
+
+
+def load_average() -> str:
+    """How many processes wanted a core during the last minute: beyond the cores, all figures sink."""
+    return f"{os.getloadavg()[0]:.1f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,8 @@ class Report:
         yield f"Aim {AIM_MESSAGES_PER_S:,.0f} messages/s: {verdict}."
         yield (
             f"Resident memory of the gateway: {self.gateway['rss_at_rest_mib']} MiB at rest, "
-            f"{self.gateway['rss_after_mib']} MiB after {self.gateway['conversations']:,} conversations."
+            f"{self.gateway['rss_after_mib']} MiB after {self.gateway['conversations']:,} conversations. "
+            f"It used {self.gateway['cpu_ms_per_message']} ms of processor time per message."
         )
 
 

@@ -169,7 +169,9 @@ async def test_a_damaged_store_is_refused_and_left_alone(home: Home, damage: str
     async with running(home.configure()) as gateway:
         assert await gateway.stop() == 0
     whole = apsw.Connection(str(home.store))
-    whole.pragma("wal_checkpoint(truncate)")  # else the log would repair what is damaged here
+    whole.execute(
+        "PRAGMA wal_checkpoint(TRUNCATE)"
+    ).fetchall()  # else the log would repair what is damaged here
     whole.close()
     content = bytearray(home.store.read_bytes())
     if damage == "header":

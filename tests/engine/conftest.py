@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import structlog
-
 from tests.engine.stage import Stage
 
 #: A RAM disk where there is one: every commit waits for its sync.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.engine.stage import BOT, Stage
+
 from angelia.model.ids import AdapterId
 from angelia.model.outcomes import (
     Accepted,
@@ -16,7 +18,6 @@ from angelia.model.outcomes import (
     Unreachable,
 )
 from angelia.testing.fakes import ScriptedAdapter
-from tests.engine.stage import BOT, Stage
 
 TOO_LONG = BadContent(ContentFault.TOO_LONG)
 
@@ -68,7 +69,20 @@ async def test_g6_a_rerouted_reply_is_delivered_and_shown_as_rerouted(stage: Sta
     node = await stage.start()
     id = await node.owe("text", thread="1")
     await stage.advance(300)
-    assert (stage.record(id).state, stage.record(id).rerouted, len(stage.talk.calls)) == ("delivered", True, 2)
+    assert (stage.record(id).state, stage.record(id).rerouted, len(stage.talk.calls)) == (
+        "delivered",
+        True,
+        2,
+    )
+
+
+async def test_d6_topics_switched_off_cost_no_answer(stage: Stage) -> None:
+    stage.platform(otherwise=lambda m: ThreadGone() if m.thread == "7" else Accepted("ok"))
+    node = await stage.start()
+    for number in range(3):
+        await node.say(f"n{number}", thread="7")
+    assert [m.thread for m in stage.talk.seen] == ["", "", ""]
+    assert [text.rsplit("\n", 1)[-1] for text in stage.talk.texts] == [f"You said: n{n}" for n in range(3)]
 
 
 async def test_d7_a_chat_whose_topics_all_vanish_for_a_while_is_not_condemned(stage: Stage) -> None:

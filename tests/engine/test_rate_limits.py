@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
+
+from tests.engine.stage import Stage
 
 from angelia.model.ids import AdapterId
 from angelia.model.outcomes import Accepted, Outcome, RateLimited, Scope
 from angelia.platforms.base import Capabilities
+from angelia.store.ledger import Limit
 from angelia.testing.fakes import Held, ScriptedAdapter
-from tests.engine.stage import Stage
 
 LIMITED = "♻️ Recovered reply — the platform's rate limit delayed this:\n\n"
 TYPES = Capabilities(text_limit=4096, typing=True)
@@ -109,10 +112,8 @@ async def test_after_a_shared_limit_rows_go_one_at_a_time_until_one_is_accepted(
     assert len(stage.talk.calls) == 5
 
 
-async def test_a_limit_of_another_call_holds_no_message(stage: Stage) -> None:
-    """C11: a limit on registering commands is not applied to messages."""
-    from angelia.store.ledger import Limit
-
+async def test_c11_a_limit_of_another_call_holds_no_message(stage: Stage) -> None:
+    """A limit on registering commands, say."""
     node = await stage.start()
     until = stage.clock.steady + 490_000
     await node.engine.ledger.hold(AdapterId("bot", "talk"), Limit(Scope.METHOD, "set_commands", until))
@@ -198,7 +199,7 @@ async def test_a_rate_limited_row_may_use_all_three_by_timer(stage: Stage) -> No
     node = await stage.start()
     id = await node.owe("text")
     await stage.advance(200)
-    pauses = [round((b - a) / 1000) for a, b in zip(at, at[1:], strict=False)]
+    pauses = [round((b - a) / 1000) for a, b in pairwise(at)]
     assert (pauses, stage.record(id).reason) == ([1, 30, 120], "tries_used_up")
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
+
+from tests.engine.stage import Stage
 
 from angelia.model.outcomes import Accepted, LookUp, NotSent, RateLimited, Refused, Unconfirmed
 from angelia.platforms.base import Capabilities
 from angelia.testing.fakes import Arrives, Held, Script
-from tests.engine.stage import Stage
 
 UNCONFIRMED = "♻️ Recovered reply — the platform did not confirm it, so it may be a duplicate:\n\n"
 RESTARTED = "♻️ Recovered reply — the gateway restarted while sending this, so it may be a duplicate:\n\n"
@@ -136,7 +138,7 @@ async def test_a_dropped_connection_says_so(stage: Stage) -> None:
     )
 
 
-async def test_a_marker_never_stacks_and_tells_the_age_after_ten_minutes(stage: Stage) -> None:
+async def test_j8_a_marker_never_stacks_and_tells_the_age_after_ten_minutes(stage: Stage) -> None:
     stage.platform(*[Arrives()] * 3)
     node = await stage.start()
     await node.owe("text")
@@ -164,7 +166,7 @@ async def test_a_reconnect_never_shortens_a_backoff(stage: Stage) -> None:
     assert len(stage.talk.calls) == 2
 
 
-async def test_f2_a_doubt_in_the_third_of_four_parts_goes_on_there_with_the_marker(stage: Stage) -> None:
+async def test_a9_f2_a_doubt_in_the_third_of_four_parts_goes_on_there_with_the_marker(stage: Stage) -> None:
     stage.platform(Accepted("1"), Accepted("2"), Arrives())
     node = await stage.start()
     id = await node.owe("one", "two", "three", "four")
@@ -280,8 +282,10 @@ async def test_c12_a_row_makes_at_most_four_calls_in_its_life(stage: Stage) -> N
     stage.platform(otherwise=RateLimited(1))
     node = await stage.start()
     id = await node.owe("text")
-    for _ in range(10):
-        await stage.advance(150)
+    await stage.advance(160)
+    for _ in range(5):
+        await stage.clock.jump(600)
+        await stage.advance(10)
         await node.kill()
         node = await stage.start()
     assert len(stage.talk.calls) == 4
@@ -296,6 +300,67 @@ async def test_c12_claims_released_without_a_call_spend_nothing(stage: Stage) ->
     assert len(stage.talk.calls) == 12
     record = stage.record(id)
     assert (record.state, record.tries, len(record.attempts)) == ("delivered", 0, 2)
+
+
+async def test_f5_a_death_between_two_parts_goes_on_with_the_one_in_flight(stage: Stage) -> None:
+    stage.platform(Accepted("1"), Accepted("2"), Held(asyncio.Event()))
+    node = await stage.start()
+    await node.owe("one", "two", "three", "four")
+    await node.kill()
+    await stage.start()
+    assert [m.part for m in stage.talk.calls] == [1, 2, 3, 3, 4]
+    assert "continuing with part 3 of 4, so it may be a duplicate" in stage.talk.texts[2]
+    assert stage.talk.texts[3] == "four"
+
+
+async def test_f5_a_death_before_a_receipt_was_stored_repeats_that_part_alone(stage: Stage) -> None:
+    stage.platform(Accepted("1"), Held(asyncio.Event(), arrives_first=True))
+    node = await stage.start()
+    await node.owe("one", "two", "three")
+    await node.kill()
+    await stage.start()
+    assert [m.part for m in stage.talk.seen] == [1, 2, 2, 3]
+    assert [m.recovered for m in stage.talk.seen] == [False, False, True, False]
+
+
+async def test_a3_an_answer_and_a_notice_in_doubt_have_the_same_fate(stage: Stage) -> None:
+    stage.platform(Arrives(), Arrives())
+    node = await stage.start()
+    await node.owe("news", chat="job")
+    await node.say("hello", chat="c")
+    await stage.advance(31)
+    assert stage.talk.texts_in("job") == ["news", UNCONFIRMED + "news"]
+    assert stage.talk.texts_in("c") == ["You said: hello", UNCONFIRMED + "You said: hello"]
+
+
+async def test_h7_owed_rows_are_never_pruned_whatever_their_number_and_age(stage: Stage) -> None:
+    node = await stage.node().start(connect=False)
+    for number in range(12):
+        await node.owe("owed", chat=f"c{number}")
+    await node.stop()
+    await stage.clock.jump(8 * 24 * 3600)
+    node = stage.node(protected=False)  # which touches no owed row
+    await node.start(connect=False)
+    await stage.advance(5)
+    assert {record.state for record in stage.records()} == {"pending"}
+    assert len(stage.records()) == 12
+
+
+async def test_h9_delivered_and_abandoned_rows_are_pruned_after_seven_days(stage: Stage) -> None:
+    stage.platform(Accepted("ok"), otherwise=Unconfirmed("503"))
+    node = await stage.start()
+    await node.owe("delivered")
+    await node.owe("abandoned")
+    await stage.clock.jump(25 * 3600)
+    await stage.advance(15)
+    assert [record.state for record in stage.records()] == ["delivered", "abandoned"]
+    await stage.clock.jump(6 * 24 * 3600 + 23 * 3600)
+    await stage.advance(15)
+    assert [record.state for record in stage.records()] == ["abandoned"]
+    await stage.clock.jump(2 * 3600)
+    await stage.advance(15)
+    assert stage.records() == []
+    assert stage.ask("SELECT (SELECT count(*) FROM parts), (SELECT count(*) FROM attempts)") == [(0, 0)]
 
 
 # -- keys -------------------------------------------------------------------------------------
@@ -313,7 +378,7 @@ async def test_a5_the_same_key_within_the_pass_after_one_and_two_seconds(stage: 
     node = await stage.start()
     await node.owe("text")
     await stage.advance(5)
-    assert [b - a for a, b in zip(at, at[1:], strict=False)] == [1000, 2000]
+    assert [b - a for a, b in pairwise(at)] == [1000, 2000]
     assert len({m.key for m in stage.talk.calls}) == 1
     await stage.advance(30)
     assert stage.talk.texts == ["text"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.engine.stage import Stage
 
 from angelia.agents.base import Answer, FallbackError, Question
 from angelia.model import notices
@@ -13,7 +14,6 @@ from angelia.model.messages import Reception, Usage
 from angelia.platforms.base import Capabilities
 from angelia.testing.fakes import Held
 from angelia.testing.manual_clock import at_rest
-from tests.engine.stage import Stage
 
 
 async def test_a_message_is_one_run_and_one_answer(stage: Stage) -> None:
@@ -76,7 +76,7 @@ async def test_e3_a_replay_after_a_restart_starts_nothing(stage: Stage) -> None:
     assert (stage.agent.runs, len(stage.talk.texts)) == (1, 2)
 
 
-async def test_e4_an_id_repeated_for_a_day_is_answered_once(stage: Stage) -> None:
+async def test_e4_e5_an_id_repeated_for_a_day_is_answered_once(stage: Stage) -> None:
     node = await stage.start()
     for hour in range(24):
         await node.say("hello", id="M")
@@ -131,6 +131,29 @@ async def test_e21_the_same_text_under_a_new_id_is_a_message_of_its_own(stage: S
     assert stage.talk.texts == ["You said: hello"] * 2
 
 
+async def test_e9_a_replayed_command_is_not_acted_on_twice(stage: Stage) -> None:
+    node = await stage.start()
+    await node.say("/new", id="R")
+    await node.kill()
+    node = await stage.start()
+    for _ in range(3):
+        assert await node.say("/new", id="R") is Reception.DUPLICATE
+        await stage.clock.jump(600)
+    await node.say("/new", id="another")
+    assert stage.talk.texts == [notices.NEW_CONVERSATION] * 2
+    assert stage.ask("SELECT number FROM conversations") == [(3,)]
+
+
+async def test_o3_what_was_handled_before_a_graceful_stop_is_not_handled_after_it(stage: Stage) -> None:
+    node = await stage.start()
+    await node.say("hello", id="33")
+    await node.stop()
+    node = await stage.start()
+    assert await node.say("hello", id="33") is Reception.DUPLICATE
+    await stage.advance(5)
+    assert stage.agent.runs == 1
+
+
 # -- honest ends ------------------------------------------------------------------------------
 
 
@@ -181,9 +204,8 @@ async def test_a_fallback_is_a_second_recorded_run_of_the_same_turn(stage: Stage
     assert stage.talk.texts == ["second model"]
     assert [q.attempt for q in stage.agent.questions] == [0, 1]
     assert sorted(str(end) for end in stage.runs()) == ["answered", "fallback"]
-    assert stage.ask("SELECT model, input_tokens, output_tokens FROM model_runs WHERE ending = 'answered'") == [
-        ("small", 10, 20)
-    ]
+    paid_for = "SELECT model, input_tokens, output_tokens FROM model_runs WHERE ending = 'answered'"
+    assert stage.ask(paid_for) == [("small", 10, 20)]
 
 
 async def test_a_second_fallback_is_an_error_and_no_third_run(stage: Stage) -> None:
@@ -308,7 +330,7 @@ async def test_why_without_an_answer_says_so(stage: Stage) -> None:
     assert stage.talk.texts == [notices.NOTHING_TO_EXPLAIN]
 
 
-async def test_n6_an_edit_replaces_the_text_while_its_turn_waits_and_starts_nothing_later(stage: Stage) -> None:
+async def test_n6_an_edit_replaces_the_text_of_a_waiting_turn_and_starts_nothing_later(stage: Stage) -> None:
     node = await stage.start()
     stage.agent.gate.clear()
     await node.say("running", id="1")
@@ -427,7 +449,7 @@ async def test_o1_a_draining_gateway_takes_no_inbound(stage: Stage) -> None:
     assert stage.ask("SELECT count(*) FROM inbound WHERE message_id = 'late'") == [(0,)]
 
 
-async def test_b7_an_answer_finished_during_the_drain_is_on_record_whatever_becomes_of_it(stage: Stage) -> None:
+async def test_b7_an_answer_finished_during_the_drain_is_on_record_whatever_follows(stage: Stage) -> None:
     stage.platform(otherwise=Held(asyncio.Event()))
     stage.agent.gate.clear()
     node = await stage.start()
@@ -473,7 +495,7 @@ async def test_o7_a_stop_does_not_wait_for_a_penalty_and_leaves_its_row_alone(st
     assert stage.record() == before
 
 
-async def test_o7_what_was_claimed_but_not_sent_when_the_drain_ends_is_released_unmarked(stage: Stage) -> None:
+async def test_o7_what_was_claimed_but_not_sent_when_the_drain_ends_is_released_plain(stage: Stage) -> None:
     node = await stage.start()
     node.faults.gates["claim"] = committed = asyncio.Event()
     id = await node.owe("text")

@@ -280,6 +280,8 @@ class LedgerMachine(RuleBasedStateMachine):
         assert seen.state in (State.PENDING, State.FAILED)
         assert (found.state, found.owner, found.fence) == (State.ATTEMPTING, owner, seen.fence + 1)
         assert now.held_until <= self.desk.clock.steady
+        assert (now.due_at or 0) <= self.desk.clock.steady
+        assert self.desk.clock.wall - now.written_at < limits.freshness_ms
         for other in self.rows.values():
             ahead = self.do(self.desk.ledger.record(other.record.id))
             if ahead.lane == found.lane and ahead.seq < found.seq and ahead.moves + found.moves == 0:

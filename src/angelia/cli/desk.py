@@ -43,7 +43,10 @@ Delivery = Annotated[str, typer.Argument(metavar="ID", help="The id of a deliver
 @deliveries.callback(invoke_without_command=True)
 def _list(
     context: typer.Context,
-    state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
+    state: Annotated[
+        State | None,
+        typer.Option(metavar="STATE", help=f"Only those in this state: {', '.join(State)}."),
+    ] = None,
     chat: Annotated[str, typer.Option(metavar="CHAT", help="Only those of this chat.")] = "",
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="At most so many.")] = 50,
     as_json: AsJson = False,

@@ -73,7 +73,7 @@ def _section(command: Any, name: str, depth: int) -> str:
     usage = " ".join(command.collect_usage_pieces(context))
     text = f"{'#' * depth} {name}\n\n    {name} {usage}\n\n"
     text += inspect.cleandoc(command.help or "") + "\n"
-    rows = [row for row in map(_row, command.params) if row]
+    rows = [_row(param) for param in command.params]
     if rows:
         text += "\n| | |\n|---|---|\n" + "".join(rows)
     return text
@@ -83,8 +83,8 @@ def _row(param: Any) -> str:
     """One argument or option, as a line of a table."""
     said = " ".join((getattr(param, "help", "") or "").split()).replace("|", "\\|")
     if param.param_type_name == "argument":
-        return f"| `{param.name.upper()}` | {said} |\n"
-    takes = "" if param.is_flag else f" {param.metavar or param.type.name.upper()}"
+        return f"| `{param.metavar}` | {said} |\n"
+    takes = "" if param.is_flag else f" {param.metavar}"
     names = ", ".join(f"`{name}{takes}`" for name in param.opts)
     default = "" if param.is_flag or param.default in (None, "") else f" Default: {param.default}."
     return f"| {names} | {said}{default} |\n"

@@ -17,7 +17,7 @@ from angelia.engine.unprotected import send_unprotected
 from angelia.model import limits
 from angelia.model.errors import StoreDamagedError, StoreUnavailableError
 from angelia.model.ids import Lane
-from angelia.model.messages import NewDelivery, Usage
+from angelia.model.messages import NO_USAGE, NewDelivery, Usage
 from angelia.model.plan import PassEnd
 from angelia.model.record import Record
 from angelia.model.states import RunEnd
@@ -53,7 +53,13 @@ class Answers:
         self.kept = 0
 
     async def finish(
-        self, turn: Turn, run: str | None, ending: RunEnd, text: str, usage: Usage = Usage(), detail: str = ""
+        self,
+        turn: Turn,
+        run: str | None,
+        ending: RunEnd,
+        text: str,
+        usage: Usage = NO_USAGE,
+        detail: str = "",
     ) -> None:
         """Commit the end of a turn with the delivery of ``text``; returns when committed."""
         delivery = NewDelivery(

@@ -233,7 +233,7 @@ class Sender:
             step = PassEnds()
         change, record = change_for(conclusion, step, connection.adapter, connection.promise, now)
         answer = await self._store(claim, change)
-        if answer is AdvanceAnswer.LAPSED:
+        if answer in (AdvanceAnswer.LAPSED, AdvanceAnswer.HELD):
             change, record = change_for(conclusion, PassEnds(), connection.adapter, connection.promise, now)
             answer = await self._store(claim, change)
         if answer is AdvanceAnswer.STALE:
@@ -257,7 +257,7 @@ class Sender:
         record = with_attempt(record, step.revision, now.wall)
         change = Advance(Event.GOES_ON, opened=(record.attempts[-1], step.revision))
         answer = await self._store(claim, change)
-        if answer is AdvanceAnswer.LAPSED:
+        if answer in (AdvanceAnswer.LAPSED, AdvanceAnswer.HELD):
             record = released(record).record
             change, _ = change_for(None, PassEnds(), connection.adapter, connection.promise, now, record)
             await self._store(claim, change)

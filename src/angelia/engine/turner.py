@@ -40,6 +40,7 @@ class _Lane:
     waiting: deque[str] = field(default_factory=deque)
     task: asyncio.Task[None] | None = None
     run: asyncio.Task[Answer] | None = None
+    now: str = ""  # the turn in work: a poll that saw it waiting a moment ago says nothing new
     stopped: bool = False
 
 
@@ -79,7 +80,7 @@ class Turner:
                 self._commands[turn] = asyncio.create_task(self._command(turn))
             return
         mine = self._lanes.setdefault(lane, _Lane())
-        if turn not in mine.waiting:
+        if turn != mine.now and turn not in mine.waiting:
             mine.waiting.append(turn)
         if mine.task is None:
             mine.task = asyncio.create_task(self._serve(lane, mine), name=f"turns {lane}")
@@ -121,7 +122,7 @@ class Turner:
     async def _serve(self, lane: Lane, mine: _Lane) -> None:
         try:
             while mine.waiting and not self._draining:
-                turn = mine.waiting.popleft()
+                turn = mine.now = mine.waiting.popleft()
                 async with self._slots:
                     if not self._draining:
                         await self._turn(turn, lane, mine)

@@ -7,6 +7,7 @@ It can be embedded; ``run`` is what the command line does with it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +23,7 @@ from angelia.gateway.home import Home, HomeLock
 from angelia.gateway.registry import AGENTS, PLATFORMS, Context
 from angelia.gateway.server import Server
 from angelia.gateway.supervisor import Supervisor
+from angelia.model.errors import AngeliaError
 from angelia.model.ids import AdapterId, Lane
 from angelia.platforms.base import Adapter
 from angelia.platforms.text import split as split_text
@@ -104,7 +106,15 @@ class Gateway:
 
     async def start(self, any_port: bool = False) -> None:
         """Listen, take over, connect. When this returns inbound is accepted by every adapter
-        that is up; the others go on trying."""
+        that is up; the others go on trying. If it raises, everything is given back."""
+        try:
+            await self._start(any_port)
+        except BaseException:
+            with contextlib.suppress(AngeliaError):  # a store in trouble cannot say goodbye
+                await self.stop()
+            raise
+
+    async def _start(self, any_port: bool) -> None:
         for warning in self.config.warnings:
             log.warning(warning, action="config.warning")
         if not self.config.delivery_ledger:
@@ -130,16 +140,22 @@ class Gateway:
         self._lock.publish(self.address, self._clock.now().wall)
 
     async def stop(self) -> None:
-        """Drain and close: no new inbound; turns get 30 s, sends 10 s. Committed state only."""
+        """Drain and close: no new inbound; turns get 30 s, sends 10 s. Committed state only.
+        Stopping what has stopped does nothing."""
+        if self._phase in ("draining", "stopped"):
+            return
         self._phase = "draining"
         self.supervisor.close_doors()
-        await self.engine.stop()
-        await self.supervisor.stop()
-        await self.server.stop()
-        for agent in self.agents.values():
-            await agent.close()
-        await self.ledger.close()
-        self._lock.release()
+        try:
+            await self.engine.stop()
+        finally:
+            await self.supervisor.stop()
+            await self.server.stop()
+            for agent in self.agents.values():
+                await agent.close()
+            await self.ledger.close()
+            self._lock.release()
+            self._phase = "stopped"
 
     async def run(self, on_ready: Callable[[str], None], any_port: bool = False) -> None:
         """Start, tell ``on_ready`` the address, and serve until SIGTERM or SIGINT."""

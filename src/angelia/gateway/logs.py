@@ -1,11 +1,30 @@
-"""Logs: one sentence a line with a stable ``action`` key; human on a terminal, else JSON."""
+"""Logs: one sentence a line with a stable ``action`` key; human on a terminal, else JSON.
+
+Times are local for a human and UTC in JSON. A line that cannot be written (the log lies on the
+disk that is full, its reader is gone) is lost, and nothing else is: what was about to be said
+is often the very trouble, and an answer is kept in memory by the code that says so.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+from typing import TextIO, cast
 
 import structlog
+
+
+class _StandardError:
+    """Standard error for lines that may be lost."""
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
 
 
 def configure(verbose: bool = False) -> None:
@@ -17,12 +36,12 @@ def configure(verbose: bool = False) -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=False),
+            structlog.processors.TimeStamper(fmt="iso", utc=not human),
             structlog.processors.format_exc_info if not human else _unchanged,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if verbose else logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _StandardError())),
         cache_logger_on_first_use=False,
     )
 

@@ -62,7 +62,9 @@ class Server:
     async def start(self, any_port: bool = False) -> None:
         """Listen. Raises ``ConfigError`` if the address is taken or not ours; with
         ``any_port`` a taken port is replaced by a free one."""
-        self._runner = web.AppRunner(self._app, access_log=None, handler_cancellation=False)
+        self._runner = web.AppRunner(
+            self._app, access_log=None, handler_cancellation=False, shutdown_timeout=2.0
+        )
         await self._runner.setup()
         try:
             await self._listen(self._port)
@@ -78,7 +80,7 @@ class Server:
 
     async def _listen(self, port: int) -> None:
         assert self._runner is not None
-        site = web.TCPSite(self._runner, self._host, port, shutdown_timeout=2.0, backlog=512)
+        site = web.TCPSite(self._runner, self._host, port, backlog=512)
         await site.start()
         bound = self._runner.addresses[0]
         host = f"[{bound[0]}]" if ":" in bound[0] else bound[0]

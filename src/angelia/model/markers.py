@@ -7,7 +7,8 @@ never stored in the content of a part, so it cannot stack.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -73,6 +74,18 @@ def line(facts: Facts) -> str:
     doubt = DOUBT_ABOUT_EARLIER if facts.doubt_about_earlier else DOUBT if facts.doubt else ""
     age = f" (written {_local_time(facts.written_at)})" if facts.written_at is not None else ""
     return f"{OPENING}{facts.cause}{progress}{doubt}{age}:"
+
+
+def fitting(facts: Facts, measure: Callable[[str], int], limit: int) -> str:
+    """The marker as a message of its own, on a platform whose messages are very short: age, then
+    progress, then the cause are left out until it fits. The doubt is never left out."""
+    shorter = (
+        facts,
+        replace(facts, written_at=None),
+        replace(facts, written_at=None, k=None, n=None),
+        Facts(Cause.DELAYED, doubt=facts.doubt),
+    )
+    return next((said for said in map(line, shorter) if measure(said) <= limit), line(shorter[-1]))
 
 
 def _local_time(wall: int) -> str:

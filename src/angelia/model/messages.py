@@ -109,6 +109,10 @@ class Usage:
     model: str = ""
 
 
+#: Nothing is known of what a run consumed.
+NO_USAGE = Usage()
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
     """One line of a conversation as a person or an agent may see it.

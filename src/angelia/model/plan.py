@@ -298,9 +298,10 @@ def _draft(record: Record, part: Part, promise: Promise, now: Moment) -> Revisio
     after_line = replace(base, marker=True, doubt=said.doubt)
     if _line_was_accepted(record, after_line):
         return _numbered(record, after_line)
+    short = markers.fitting(said, promise.measure, promise.text_limit)
     return _numbered(
         record,
-        replace(base, role=Role.LINE, text=line, format=TextFormat.PLAIN, marker=True, doubt=said.doubt),
+        replace(base, role=Role.LINE, text=short, format=TextFormat.PLAIN, marker=True, doubt=said.doubt),
     )
 
 

@@ -17,7 +17,15 @@ from enum import StrEnum
 from typing import Protocol
 
 from angelia.model.ids import AdapterId, Claim, Lane
-from angelia.model.messages import ChatSummary, HistoryEntry, Inbound, NewDelivery, Reception, Usage
+from angelia.model.messages import (
+    NO_USAGE,
+    ChatSummary,
+    HistoryEntry,
+    Inbound,
+    NewDelivery,
+    Reception,
+    Usage,
+)
 from angelia.model.outcomes import LookUp, Scope
 from angelia.model.plan import PassEnd
 from angelia.model.record import Attempt, Ending, Part, Record, Revision
@@ -67,7 +75,7 @@ class ClaimAnswer(StrEnum):
     GRANTED = "granted"
     CHANGED = "changed"  # the row is not as the plan saw it: look again
     BEHIND = "behind"  # an older row of its lane, or of a lifted rate limit, goes first
-    HELD = "held"  # a rate limit holds it
+    HELD = "held"  # a rate limit or its own due time holds it
     LAPSED = "lapsed"  # the owner's lease is over
 
 
@@ -77,6 +85,7 @@ class AdvanceAnswer(StrEnum):
     DONE = "done"
     STALE = "stale"  # the claim is no longer valid: nothing changed
     LAPSED = "lapsed"  # the lease is over: nothing changed, no further attempt may begin
+    HELD = "held"  # a rate limit was learned meanwhile: nothing changed, likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +180,7 @@ class Ledger(Protocol):
         turn: Turn,
         run: str | None,
         ending: RunEnd,
-        usage: Usage = Usage(),
+        usage: Usage = NO_USAGE,
         detail: str = "",
         delivery: NewDelivery | None = None,
         sent: tuple[Record, PassEnd] | None = None,

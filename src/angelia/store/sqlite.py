@@ -15,15 +15,25 @@ import apsw
 
 from angelia.model.errors import StoreUnavailableError
 from angelia.model.ids import AdapterId, Claim, Lane
-from angelia.model.messages import ChatSummary, HistoryEntry, Inbound, NewDelivery, Reception, Usage
+from angelia.model.messages import (
+    NO_USAGE,
+    ChatSummary,
+    HistoryEntry,
+    Inbound,
+    NewDelivery,
+    Reception,
+    Usage,
+)
 from angelia.model.outcomes import LookUp
 from angelia.model.plan import PassEnd
 from angelia.model.record import Record, Revision
 from angelia.model.states import Event, RunEnd
 from angelia.seams import crash
 from angelia.seams.clock import Clock, Now
+from angelia.store import sqlite_chats as chats
 from angelia.store import sqlite_deliveries as deliveries
 from angelia.store import sqlite_owners as owners
+from angelia.store import sqlite_pruning as pruning
 from angelia.store import sqlite_reading as reading
 from angelia.store import sqlite_turns as turns
 from angelia.store.connection import open_connection, quick_check
@@ -146,7 +156,7 @@ class SqliteLedger:
         turn: Turn,
         run: str | None,
         ending: RunEnd,
-        usage: Usage = Usage(),
+        usage: Usage = NO_USAGE,
         detail: str = "",
         delivery: NewDelivery | None = None,
         sent: tuple[Record, PassEnd] | None = None,
@@ -203,13 +213,13 @@ class SqliteLedger:
         return await self._write("defer", lambda c, now: deliveries.defer(c, record, due_at, offline, now))
 
     async def hold(self, adapter: AdapterId, limit: Limit) -> None:
-        await self._write("hold", lambda c, now: deliveries.hold(c, adapter, limit, now))
+        await self._write("hold", lambda c, now: chats.hold(c, adapter, limit, now))
 
     async def connected(self, adapter: AdapterId, chat: str | None) -> int:
-        return await self._write("connected", lambda c, now: deliveries.connected(c, adapter, chat, now))
+        return await self._write("connected", lambda c, now: chats.connected(c, adapter, chat, now))
 
     async def prune(self) -> int:
-        return await self._write("prune", deliveries.prune)
+        return await self._write("prune", pruning.prune)
 
     async def operate(self, verb: str, work: Callable[[apsw.Connection, Now], T]) -> T:
         """An operator's order as one transaction; ``verb`` is a key of ``VERBS``."""

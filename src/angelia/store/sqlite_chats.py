@@ -5,11 +5,11 @@ from __future__ import annotations
 import apsw
 
 from angelia.model import limits
-from angelia.model.ids import Lane
+from angelia.model.ids import AdapterId, Lane
 from angelia.model.outcomes import Scope
 from angelia.model.record import Record
 from angelia.seams.clock import Now
-from angelia.store.ledger import ClaimAnswer
+from angelia.store.ledger import ClaimAnswer, Limit
 from angelia.store.rows import SQL, many, one
 
 #: Moves form no circle (see ``chat_not_moved``); this bound only keeps a damaged store from one.
@@ -67,3 +67,27 @@ def held(conn: apsw.Connection, record: Record, now: Now) -> ClaimAnswer | None:
         if busy:
             return ClaimAnswer.BEHIND
     return None
+
+
+def hold(conn: apsw.Connection, adapter: AdapterId, limit: Limit, now: Now) -> None:
+    """See ``Ledger.hold``."""
+    conn.execute(
+        SQL.wait_set,
+        {
+            "profile": adapter.profile,
+            "platform": adapter.platform,
+            "scope": limit.scope,
+            "subject": limit.subject,
+            "steady": now.steady,
+            "until": limit.until,
+        },
+    )
+
+
+def connected(conn: apsw.Connection, adapter: AdapterId, chat: str | None, now: Now) -> int:
+    """See ``Ledger.connected``."""
+    conn.execute(
+        SQL.deliveries_connected,
+        {"profile": adapter.profile, "platform": adapter.platform, "chat": chat, "steady": now.steady},
+    )
+    return conn.changes()

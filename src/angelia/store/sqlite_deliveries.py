@@ -11,15 +11,14 @@ from typing import Any
 import apsw
 
 from angelia.model import limits
-from angelia.model.ids import AdapterId, Claim, Lane
+from angelia.model.ids import Claim, Lane
 from angelia.model.messages import NewDelivery
 from angelia.model.outcomes import LookUp
-from angelia.model.plan import PassEnd
 from angelia.model.record import Attempt, Ending, Record, Revision, Role, fresh_parts
 from angelia.model.states import FINAL, REASONS, Event, State, step
 from angelia.seams.clock import Now
 from angelia.store import sqlite_chats as chats
-from angelia.store.ledger import Advance, AdvanceAnswer, ClaimAnswer, Limit
+from angelia.store.ledger import Advance, AdvanceAnswer, ClaimAnswer
 from angelia.store.rows import SQL, Row, held_until, load_record, many, number, one
 
 
@@ -65,11 +64,11 @@ def _add_usual(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: N
 
 def _insert_with_care(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: Now) -> None:
     lane, unreachable = chats.whereabouts(conn, new.lane)
-    if _add(conn, new, lane, turn, now) and unreachable:
+    if add(conn, new, lane, turn, now) and unreachable:
         settle(conn, load_record(conn, new.id), Event.CHAT_UNREACHABLE, now)
 
 
-def _add(conn: apsw.Connection, new: NewDelivery, lane: Lane, turn: str | None, now: Now) -> bool:
+def add(conn: apsw.Connection, new: NewDelivery, lane: Lane, turn: str | None, now: Now) -> bool:
     """The ``pending`` row and its parts. False: it is on record already."""
     conn.execute(SQL.delivery_add, _row(new, lane, turn, now))
     if conn.changes() == 0:
@@ -89,63 +88,6 @@ def _add_parts(conn: apsw.Connection, new: NewDelivery) -> None:
     )
 
 
-def insert_sent(
-    conn: apsw.Connection, new: NewDelivery, turn: str, sent: Record, end: PassEnd, now: Now
-) -> None:
-    """A delivery that went out unprotected while the store could not be written, together
-    with its attempts and their outcomes, so that it is not sent again plain."""
-    if sent.fence == 0:
-        insert(conn, new, turn, now)  # nobody was there to send to: owed like any other
-        return
-    if not _add(conn, new, sent.lane, turn, now):
-        return
-    _add_split(conn, sent)
-    for revision in sent.revisions:
-        _add_revision(conn, new.id, revision)
-    for attempt in sent.attempts:
-        conn.execute(
-            SQL.attempt_add,
-            (new.id, attempt.number, attempt.part, attempt.revision, 1, "unprotected", attempt.started_at),
-        )
-        conn.execute(
-            SQL.attempt_end, (new.id, attempt.number, attempt.ended_at, attempt.ending, attempt.detail)
-        )
-    for part in sent.parts:
-        if part.receipt is not None:
-            conn.execute(SQL.part_received, (new.id, part.number, part.receipt))
-    state = step(State.ATTEMPTING, end.event)
-    conn.execute(
-        SQL.delivery_sent_unprotected,
-        {
-            "id": new.id,
-            "state": state,
-            "reason": REASONS.get(end.event, ""),
-            "due_at": None if state in FINAL else end.due_at,
-            "steady": now.steady,
-            "ended_at": now.wall if state in FINAL else None,
-            "tries": end.tries,
-            "not_sent": sent.not_sent,
-            "moves": sent.moves,
-            "rerouted": int(sent.rerouted),
-            "anchor_dropped": int(sent.anchor_dropped),
-        },
-    )
-    if sent.lane.chat != new.lane.chat:
-        chats.moved(conn, new.lane, sent.lane.chat, new.id)
-    for attempt in sent.attempts:
-        if attempt.ending is Ending.UNREACHABLE:
-            chats.unreachable(conn, sent.lane, attempt.started_at, attempt.detail, now)
-
-
-def _add_split(conn: apsw.Connection, sent: Record) -> None:
-    """The parts that a pass without the ledger had to split, and what they were split into."""
-    for part in sent.parts:
-        if part.replaced:
-            conn.execute(SQL.part_replaced, (sent.id, part.number))
-        if part.parent is not None:
-            conn.execute(SQL.part_add, (sent.id, part.number, part.position, part.parent, part.text))
-
-
 def claim(
     conn: apsw.Connection, record: Record, owner: str, revision: Revision, at: int, now: Now
 ) -> ClaimAnswer:
@@ -153,13 +95,15 @@ def claim(
     attempt = max((a.number for a in record.attempts), default=0) + 1
     if record.state not in (State.PENDING, State.FAILED):
         return ClaimAnswer.CHANGED  # seen as somebody's, or as final: there is nothing to claim
-    swap = (record.id, owner, record.state, record.fence, record.version, now.wall)
-    conn.execute(SQL.delivery_claim, (*swap, 0))
-    if conn.changes() == 0:
+    swap = (record.id, owner, record.state, record.fence, record.version, now.wall, now.steady)
+    refused = _in_time(record, now)
+    if refused is None:
+        conn.execute(SQL.delivery_claim, (*swap, 0))
+    if refused is not None or conn.changes() == 0:
         answer = _claim_with_care(conn, record, swap, attempt, now)
         if answer is not None:
             return answer
-    _add_revision(conn, record.id, revision)
+    add_revision(conn, record.id, revision)
     conn.execute(
         SQL.attempt_add, (record.id, attempt, revision.part, revision.number, record.fence + 1, owner, at)
     )
@@ -172,23 +116,29 @@ def _claim_with_care(
     """Why the claim changed nothing; or, if only rate limits had to be looked at first, the
     claim (``None``: the row is ours now)."""
     owner = swap[1]
+    row = one(conn, SQL.delivery_key, (record.id,))
+    if row is not None and row[:3] == (State.ATTEMPTING, owner, record.fence + 1):
+        known = one(conn, SQL.attempt_known, (record.id, attempt))  # committed before?
+        return ClaimAnswer.GRANTED if known and known[2] is None else ClaimAnswer.CHANGED
+    if row is None or (row[0], *row[2:4]) != (record.state, record.fence, record.version):
+        return ClaimAnswer.CHANGED
     if one(conn, SQL.owner_alive, (owner, now.wall)) is None:
         return ClaimAnswer.LAPSED
-    held = chats.held(conn, record, now)
+    held = _in_time(record, now) or chats.held(conn, record, now)
     if held is not None:
         return held
     conn.execute(SQL.delivery_claim, (*swap, 1))
-    if conn.changes() == 0:
-        row = one(conn, SQL.delivery_key, (record.id,))
-        if row is not None and row[:3] == (State.ATTEMPTING, owner, record.fence + 1):
-            known = one(conn, SQL.attempt_known, (record.id, attempt))
-            return ClaimAnswer.GRANTED if known and known[2] is None else ClaimAnswer.CHANGED
-        same = row is not None and row[0] == record.state and row[2:4] == (record.fence, record.version)
-        return ClaimAnswer.BEHIND if same else ClaimAnswer.CHANGED
-    return None
+    return ClaimAnswer.BEHIND if conn.changes() == 0 else None
 
 
-def _add_revision(conn: apsw.Connection, delivery: str, r: Revision) -> None:
+def _in_time(record: Record, now: Now) -> ClaimAnswer | None:
+    """Why a plan that is a moment old may not be followed now, if its time is over or not yet come."""
+    if now.wall - record.written_at >= limits.freshness_ms:
+        return ClaimAnswer.CHANGED  # it grew stale: the plan settles it
+    return ClaimAnswer.HELD if record.due_at is not None and record.due_at > now.steady else None
+
+
+def add_revision(conn: apsw.Connection, delivery: str, r: Revision) -> None:
     conn.execute(
         SQL.revision_add,
         (delivery, r.part, r.number, r.role, r.text, r.format, r.target, int(r.marker), int(r.doubt)),
@@ -204,14 +154,17 @@ def advance(conn: apsw.Connection, held: Claim, change: Advance, now: Now) -> Ad
         return _already(conn, held, change)
     if _repeated(conn, held, change):
         return AdvanceAnswer.DONE  # committed before, only the answer was lost
-    if change.opened and one(conn, SQL.owner_alive, (held.owner, now.wall)) is None:
-        return AdvanceAnswer.LAPSED
+    if change.opened:
+        if one(conn, SQL.owner_alive, (held.owner, now.wall)) is None:
+            return AdvanceAnswer.LAPSED
+        if held_until(conn, *row[5:8]) > now.steady:
+            return AdvanceAnswer.HELD
     if change.attempt is not None:
         _end_attempt(conn, held.delivery, change.attempt, change)
     _apply_row(conn, held, change, Lane(*row[5:9]), row[4], now)
     if change.opened:
         attempt, revision = change.opened
-        _add_revision(conn, held.delivery, revision)
+        add_revision(conn, held.delivery, revision)
         conn.execute(
             SQL.attempt_add,
             (
@@ -291,7 +244,7 @@ def _apply_row(conn: apsw.Connection, held: Claim, change: Advance, lane: Lane, 
     if change.ending is Ending.ACCEPTED:
         conn.execute(SQL.waits_proved, (lane.profile, lane.platform, lane.chat, now.steady))
     if change.limit is not None:
-        hold(conn, lane.adapter, change.limit, now)
+        chats.hold(conn, lane.adapter, change.limit, now)
     if change.moved_to:
         chats.moved(conn, lane, change.moved_to, held.delivery)
     if change.ending is Ending.UNREACHABLE and change.attempt is not None:
@@ -400,41 +353,3 @@ def defer(conn: apsw.Connection, record: Record, due_at: int | None, offline: bo
         },
     )
     return conn.changes() == 1 or _is(conn, record, SQL.delivery_deferred, record.state, due_at)
-
-
-def hold(conn: apsw.Connection, adapter: AdapterId, limit: Limit, now: Now) -> None:
-    """See ``Ledger.hold``."""
-    conn.execute(
-        SQL.wait_set,
-        {
-            "profile": adapter.profile,
-            "platform": adapter.platform,
-            "scope": limit.scope,
-            "subject": limit.subject,
-            "steady": now.steady,
-            "until": limit.until,
-        },
-    )
-
-
-def connected(conn: apsw.Connection, adapter: AdapterId, chat: str | None, now: Now) -> int:
-    """See ``Ledger.connected``."""
-    conn.execute(
-        SQL.deliveries_connected,
-        {"profile": adapter.profile, "platform": adapter.platform, "chat": chat, "steady": now.steady},
-    )
-    return conn.changes()
-
-
-def prune(conn: apsw.Connection, now: Now) -> int:
-    """See ``Ledger.prune``."""
-    before = {"before": now.wall - limits.retention_ms}
-    for sql in (SQL.prune_attempts, SQL.prune_revisions, SQL.prune_parts):
-        conn.execute(sql, before)
-    conn.execute(SQL.prune_deliveries, before)
-    deleted = conn.changes()
-    for sql in (SQL.prune_inbound, SQL.prune_runs, SQL.prune_turns, SQL.owners_forget):
-        conn.execute(sql, before)
-    conn.execute(SQL.conversations_clamp)
-    conn.execute(SQL.prune_waits, {"steady": now.steady})
-    return deleted

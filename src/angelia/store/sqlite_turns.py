@@ -14,6 +14,7 @@ from angelia.model.record import Record
 from angelia.model.states import RunEnd, TurnEvent, TurnState, turn_step
 from angelia.seams.clock import Now
 from angelia.store import sqlite_deliveries as deliveries
+from angelia.store import sqlite_unprotected as unprotected
 from angelia.store.ledger import Turn, TurnKind
 from angelia.store.rows import SQL, many, one
 
@@ -169,7 +170,7 @@ def finish_turn(
     if run:
         end_run(conn, run, ending, usage, detail, now)
     if delivery is not None and sent is not None:
-        deliveries.insert_sent(conn, delivery, turn.id, *sent, now)
+        unprotected.insert_sent(conn, delivery, turn.id, *sent, now)
     elif delivery is not None:
         deliveries.insert(conn, delivery, turn.id, now)
     return True

@@ -21,12 +21,15 @@ from angelia.model.outcomes import Accepted, LookUp, NotSent, Outcome, Unconfirm
 from angelia.platforms.base import Capabilities, Host
 from angelia.platforms.text import split
 
+_LOST = Unconfirmed("the answer was lost")
+_LATE = Accepted("late")
+
 
 @dataclass(frozen=True, slots=True)
 class Arrives:
     """The message arrives, whatever is said of it: by default that nobody knows."""
 
-    outcome: Outcome = Unconfirmed("the answer was lost")
+    outcome: Outcome = _LOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Held:
     the message is with the person long before the call ends."""
 
     event: asyncio.Event
-    then: Outcome = Accepted("late")
+    then: Outcome = _LATE
     arrives_first: bool = False
 
 

@@ -16,6 +16,7 @@ from angelia.model.outcomes import (
     Accepted,
     BadContent,
     ContentFault,
+    Moved,
     NotSent,
     Refused,
     ThreadGone,
@@ -137,13 +138,15 @@ async def an_end_said_twice_is_one_end(desk: Desk) -> None:
 @question
 async def going_on_said_twice_counts_once(desk: Desk) -> None:
     owner = await desk.owner()
-    claim, opened = await desk.claim(await desk.notice(thread="topic"), owner)
-    change, _ = desk.change(opened, ThreadGone(detail="deleted"))
-    bare = replace(change, opened=None)
-    for said in (bare, bare, change, change):
-        same(await desk.ledger.advance(claim, said), AdvanceAnswer.DONE)
-    found = await desk.look(opened)
-    same((found.rerouted, found.target, len(found.attempts)), (True, 1, 2))
+    for outcome, target in ((ThreadGone(detail="deleted"), 1), (Moved("new"), 4)):
+        claim, opened = await desk.claim(await desk.notice(thread="topic"), owner)
+        change, _ = desk.change(opened, outcome)
+        bare = replace(change, opened=None)
+        for said in (bare, bare, replace(change, attempt=None, moved_to="", rerouted=False)):
+            same(await desk.ledger.advance(claim, said), AdvanceAnswer.DONE)
+        found = await desk.look(opened)
+        same((found.target, len(found.attempts)), (target, 2))
+        await desk.end(claim, found, Accepted("r"))
 
 
 @question
@@ -261,3 +264,19 @@ async def a_delivery_without_text_is_refused(desk: Desk) -> None:
         except ValueError:
             continue
         raise AssertionError(f"{texts} was taken for a delivery")
+
+
+@question
+async def nothing_goes_out_before_it_is_due_or_after_a_day(desk: Desk) -> None:
+    """The plan says so already; the gate says it again to a plan that is a moment old."""
+    record = await desk.send(await desk.notice(), await desk.owner(), Refused())
+    desk.clock.advance(limits.backoff_first_ms / 1000 - 1)
+    owner = await desk.owner()
+    same(await desk.try_claim(record, owner), ClaimAnswer.HELD)
+    desk.clock.advance(limits.freshness_ms / 1000 - limits.backoff_first_ms / 1000 + 1)
+    owner = await desk.owner()
+    same(await desk.try_claim(record, owner), ClaimAnswer.CHANGED)
+    same(replace(await desk.look(record), newest_start=record.newest_start), record)
+    last = await desk.notice("another")
+    desk.clock.advance(limits.freshness_ms / 1000 - 0.001)
+    same(await desk.try_claim(last, await desk.owner()), ClaimAnswer.GRANTED)

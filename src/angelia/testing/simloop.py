@@ -40,7 +40,7 @@ class Process:
         self.name = name
         self.alive = True
         self.frozen = False
-        #: How often it went on after standing still, and the loop's time of the last one.
+        #: How often it went on after standing still.
         self.thaws = 0
         self.context = contextvars.copy_context()
         self.context.run(_here.set, self)
@@ -82,12 +82,16 @@ class _Call:
     __slots__ = ("arguments", "callback", "context", "handle", "loop", "process")
 
     def __init__(
-        self, loop: SimLoop, process: Process, callback: Callable[..., Any], arguments: tuple[Any, ...]
+        self,
+        loop: SimLoop,
+        process: Process,
+        callback: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        context: contextvars.Context,
     ) -> None:
-        self.loop, self.process = loop, process
+        self.loop, self.process, self.context = loop, process, context
         self.callback, self.arguments = callback, arguments
         self.handle: asyncio.Handle | None = None
-        self.context: contextvars.Context | None = None
 
     def __call__(self) -> None:
         if not self.process.alive or (self.handle is not None and self.handle.cancelled()):
@@ -163,28 +167,32 @@ class SimLoop(asyncio.SelectorEventLoop):
     def _forget(self, task: Any) -> None:
         self._begun.pop(task, None)
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
-        guarded, context = self._guarded(callback, args, context)
-        handle = super().call_soon(guarded, context=context)
-        if isinstance(guarded, _Call):
-            guarded.handle = handle
-        return handle
-
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
-        guarded, context = self._guarded(callback, args, context)
-        handle = super().call_at(when, guarded, context=context)
-        if isinstance(guarded, _Call):
-            guarded.handle = handle
-        return handle
-
-    def _guarded(self, callback: Any, args: tuple[Any, ...], context: Any) -> tuple[Any, Any]:
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
         context = contextvars.copy_context() if context is None else context
         process = context.get(_here)
         if process is None:
-            return (lambda: callback(*args)) if args else callback, context
-        call = _Call(self, process, callback, args)
-        call.context = context
-        return call, context
+            return super().call_soon(callback, *args, context=context)
+        call = _Call(self, process, callback, args, context)
+        call.handle = super().call_soon(call, context=context)
+        return call.handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        context = contextvars.copy_context() if context is None else context
+        process = context.get(_here)
+        if process is None:
+            return super().call_at(when, callback, *args, context=context)
+        call = _Call(self, process, callback, args, context)
+        handle = super().call_at(when, call, context=context)
+        call.handle = handle
+        return handle
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), Killed):
+            super().call_exception_handler(context)
 
     def bury(self) -> None:
         """End of the world: close what never ended, so that nothing speaks up later."""

@@ -24,11 +24,12 @@ SELECT unreachable_at IS NOT NULL, moved_to FROM chats WHERE profile = ?1 AND pl
 -- name: delivery_claim
 -- The compare-and-swap that stamps the owner also moves the row to attempting, whatever its state
 -- before; an older owed row of the lane that does not rest goes first. The lease is checked in the
--- same breath; ?7 says that the adapter's rate limits have been looked at, else there must be none.
+-- same breath; ?8 says that the adapter's rate limits have been looked at, else there must be none.
 UPDATE deliveries SET state = 'attempting', owner = ?2, fence = fence + 1, due_at = NULL
 WHERE id = ?1 AND state = ?3 AND fence = ?4 AND version = ?5
   AND EXISTS (SELECT 1 FROM owners o WHERE o.id = ?2 AND o.gone_at IS NULL AND o.lease_until > ?6)
-  AND (?7 OR NOT EXISTS (SELECT 1 FROM waits w
+  AND (due_at IS NULL OR due_at <= ?7)
+  AND (?8 OR NOT EXISTS (SELECT 1 FROM waits w
                          WHERE w.profile = deliveries.profile AND w.platform = deliveries.platform))
   AND NOT EXISTS (
         SELECT 1 FROM deliveries e
@@ -54,18 +55,19 @@ SELECT state, due_at FROM deliveries WHERE id = ?1 AND fence = ?2 AND version = 
 SELECT scope, subject, until FROM waits WHERE profile = ?1 AND platform = ?2;
 
 -- name: busy_in_scope
--- After a shared rate limit rows go one at a time, oldest first, until one is accepted.
-SELECT 1 FROM deliveries
+-- After a shared rate limit rows go one at a time, oldest first, until one is accepted. The index of
+-- owed rows is named, because the planner would rather read a conversation's whole history.
+SELECT 1 FROM deliveries INDEXED BY deliveries_owed
 WHERE profile = :profile AND platform = :platform AND (:chat IS NULL OR chat = :chat) AND id <> :id
   AND state IN ('pending', 'attempting', 'failed')
   AND (state = 'attempting'
        OR (seq < :seq AND due_at <= :steady AND written_at > :fresh AND tries < 3
            -- Lanes do not wait for each other: a row that waits in its own lane holds nobody else.
-           AND NOT EXISTS (SELECT 1 FROM deliveries e
+           AND NOT EXISTS (SELECT 1 FROM deliveries e INDEXED BY deliveries_owed
                            WHERE e.profile = deliveries.profile AND e.platform = deliveries.platform
                              AND e.chat = deliveries.chat AND e.thread = deliveries.thread
-                             AND e.seq < deliveries.seq AND e.state IN ('pending', 'failed')
-                             AND e.due_at > :steady)
+                             AND e.seq < deliveries.seq AND e.state IN ('pending', 'attempting', 'failed')
+                             AND e.state <> 'attempting' AND e.due_at > :steady)
            AND NOT EXISTS (SELECT 1 FROM waits w
                            WHERE w.profile = :profile AND w.platform = :platform AND w.scope = 'chat'
                              AND w.subject = deliveries.chat AND w.until > :steady)))
@@ -193,7 +195,7 @@ DELETE FROM waits WHERE profile = ?1 AND platform = ?2 AND until <= ?4
   AND (scope <> 'chat' OR subject = ?3);
 
 -- name: deliveries_connected
-UPDATE deliveries SET due_at = :steady, due_set_at = :steady, version = version + 1
+UPDATE deliveries INDEXED BY deliveries_due SET due_at = :steady, due_set_at = :steady, version = version + 1
 WHERE profile = :profile AND platform = :platform AND (:chat IS NULL OR chat = :chat)
   AND state IN ('pending', 'failed') AND not_sent > 0 AND due_at > :steady;
 

@@ -1,0 +1,118 @@
+"""Which troubles a world has: its own mixture, often none of a kind.
+
+If everything went wrong everywhere, nothing would ever get far enough to go wrong in an
+interesting way. So most worlds know only a few troubles, and some know none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.simulation.dice import Dice
+
+PLATFORM_KINDS = ("key for ever", "key 24 h", "key 2 min", "read back", "neither", "no part receipts")
+
+#: What a platform may do with a call besides accepting it, and how heavy that may weigh.
+ANSWERS: dict[str, float] = {
+    "lost": 0.6,  # accepted; the answer never comes
+    "dropped": 0.5,  # accepted; the connection breaks
+    "vanished": 0.5,  # not accepted; nobody says so
+    "broken": 0.5,  # not accepted; 5xx
+    "late": 0.4,  # accepted after the call's time is over
+    "refused": 0.6,
+    "limited": 0.6,
+    "unsent": 0.8,
+    "unreachable": 0.1,
+    "moved": 0.15,
+    "thread gone": 0.2,
+    "anchor gone": 0.3,
+    "markup": 0.3,
+    "too long": 0.3,
+    "credential": 0.03,
+    "raises": 0.2,
+    "slow": 0.5,
+}
+
+AGENT_MOODS: dict[str, float] = {
+    "slow": 1.0,
+    "fails": 0.3,
+    "empty": 0.3,
+    "hangs": 0.2,
+    "falls back": 0.4,
+    "raises": 0.2,
+}
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Times in seconds (0: never), ``*_p`` probabilities, the rest weights beside 1 for "well"."""
+
+    nodes: int
+    lock: bool
+    length_s: float
+    platforms: tuple[str, ...]
+    chats: int
+    pace_s: float
+    pause_p: float
+    connect_p: float
+    kill_every_s: float
+    crash_point_p: float
+    freeze_every_s: float
+    stop_every_s: float
+    step_every_s: float
+    down_every_s: float
+    lost_commit_p: float
+    loss_every_s: float
+    absent_every_s: float
+    operator_every_s: float
+    gap: str
+    gap_s: float
+    duplicate_p: float
+    edit_p: float
+    command_p: float
+    answers: dict[str, float]
+    moods: dict[str, float]
+
+
+def draw(seed: int) -> Mixture:
+    """The mixture of the world ``seed``."""
+    dice = Dice(seed, "mixture")
+
+    def every(least: float, most: float, probability: float = 0.4) -> float:
+        chosen = dice.between(least, most)
+        return chosen if dice.chance(probability) else 0.0
+
+    def some(weights: dict[str, float], probability: float) -> dict[str, float]:
+        drawn = {name: most * dice.between(0.1, 1.0) for name, most in weights.items()}
+        return {name: weight for name, weight in drawn.items() if dice.chance(probability)}
+
+    lock = dice.chance(0.4)
+    kinds = dict.fromkeys(dice.pick(PLATFORM_KINDS) for _ in range(dice.whole(1, 3)))
+    gap = dice.pick(("", "", "", "down", "suspended"))
+    return Mixture(
+        nodes=1 if lock else dice.whole(1, 3),
+        lock=lock,
+        length_s=dice.pick((60.0, 150.0, 150.0, 300.0)),
+        platforms=tuple(kinds),
+        chats=dice.whole(1, 3),
+        pace_s=dice.between(5, 30),
+        pause_p=dice.pick((0.0, 0.1, 0.5)),
+        connect_p=dice.pick((0.0, 0.0, 0.3)),
+        kill_every_s=every(8, 80, 0.5),
+        crash_point_p=dice.pick((0.0, 0.0, 0.002, 0.01, 0.04)),
+        freeze_every_s=every(15, 90, 0.3),
+        stop_every_s=every(20, 120, 0.3),
+        step_every_s=every(20, 120, 0.25),
+        down_every_s=every(30, 120, 0.25),
+        lost_commit_p=dice.pick((0.0, 0.0, 0.0, 0.01, 0.05)),
+        loss_every_s=every(15, 90, 0.3),
+        absent_every_s=every(15, 60, 0.2),
+        operator_every_s=every(3, 30, 0.4),
+        gap=gap,
+        gap_s=dice.pick((900.0, 4000.0, 86_000.0, 87_000.0, 200_000.0, 700_000.0)),
+        duplicate_p=dice.pick((0.0, 0.2, 0.5)),
+        edit_p=dice.pick((0.0, 0.3)),
+        command_p=dice.pick((0.0, 0.1)),
+        answers=some(ANSWERS, dice.pick((0.0, 0.15, 0.3, 0.5))),
+        moods=some(AGENT_MOODS, 0.3),
+    )

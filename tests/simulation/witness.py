@@ -1,0 +1,299 @@
+"""Who watches a simulated world while it happens, and never dies.
+
+It keeps the trace, counts the rare branches that were reached, and judges at once what only
+that moment can show: whether a first byte left under a valid claim, in time, in order, and
+outside every limit that was on record. Its knowledge comes from the outside: from what the
+platform took, what was committed, and a trigger that logs every change of state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from angelia.agents.base import Question
+from angelia.model import limits
+from angelia.model.ids import Lane
+from angelia.model.messages import Outgoing, Reception
+from angelia.model.outcomes import Scope
+from angelia.model.states import Event
+from angelia.store.ledger import AdvanceAnswer, ClaimAnswer
+
+if TYPE_CHECKING:
+    from tests.simulation.node import Node
+    from tests.simulation.people import Said
+    from tests.simulation.platform import Arrival, SimPlatform
+    from tests.simulation.world import World
+
+#: Between the last look at a clock and the first byte (a connection is made meanwhile).
+SLACK_S = 2.0
+
+#: Logs every change of a row's state, whoever makes it.
+TRIGGERS = """
+CREATE TABLE sim_log (n INTEGER PRIMARY KEY, what TEXT, id TEXT, old TEXT, new TEXT, old_fence INT,
+                      new_fence INT, due INT, reason TEXT);
+CREATE TRIGGER sim_d AFTER UPDATE ON deliveries WHEN OLD.state <> NEW.state OR OLD.fence <> NEW.fence
+BEGIN INSERT INTO sim_log (what, id, old, new, old_fence, new_fence, due, reason)
+      VALUES ('d', NEW.id, OLD.state, NEW.state, OLD.fence, NEW.fence, OLD.due_at, NEW.reason); END;
+CREATE TRIGGER sim_di AFTER INSERT ON deliveries
+BEGIN INSERT INTO sim_log (what, id, new, new_fence) VALUES ('d', NEW.id, NEW.state, NEW.fence); END;
+CREATE TRIGGER sim_dd AFTER DELETE ON deliveries
+BEGIN INSERT INTO sim_log (what, id, old) VALUES ('pruned', OLD.id, OLD.state); END;
+CREATE TRIGGER sim_id AFTER DELETE ON inbound
+BEGIN INSERT INTO sim_log (what, id) VALUES ('forgotten', OLD.message_id); END;
+CREATE TRIGGER sim_t AFTER UPDATE ON turns WHEN OLD.state <> NEW.state
+BEGIN INSERT INTO sim_log (what, id, old, new, old_fence, new_fence, reason)
+      VALUES ('t', NEW.id, OLD.state, NEW.state, OLD.fence, NEW.fence, NEW.reason); END;
+"""
+
+
+@dataclass
+class Hold:
+    """A rate limit from the moment at which it was on record (seconds of the loop)."""
+
+    scope: Scope
+    subject: str
+    until: float
+    known: float
+
+
+@dataclass
+class Held:
+    """A claim of a node, as of its newest commit."""
+
+    owner: str
+    fence: int
+    since: float
+    thaws: int
+    stepped: int
+
+
+class Witness:
+    """``flaws``: sentences about what must not be. ``reached``: rare branches, counted."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.trace: list[str] = []
+        self.flaws: list[str] = []
+        self.reached: Counter[str] = Counter()
+        self.holds: dict[str, list[Hold]] = {}
+        self.due: dict[str, float | None] = {}
+        self.starts = 0
+        self.rests: dict[str, int] = {}
+        self.notices: dict[str, Lane] = {}
+        self.absent_too_early: set[str] = set()
+
+    # -- the trace ---------------------------------------------------------------------------
+
+    def note(self, who: str, what: str) -> None:
+        self.trace.append(f"{self.world.loop.time():12.3f} {who:9} {what}")
+
+    def reach(self, branch: str) -> None:
+        self.reached[branch] += 1
+
+    def flaw(self, sentence: str) -> None:
+        self.note("FLAW", sentence)
+        self.flaws.append(f"{self.world.loop.time():.3f} {sentence}")
+
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
+
+    # -- what was committed ------------------------------------------------------------------
+
+    def verb(self, node: Node, name: str, given: Any, named: Any, result: Any) -> None:
+        told = getattr(self, f"_{name}", None)
+        if told is not None:
+            told(node, result, *given, **named)
+
+    def _start(self, node: Node, _: Any, owner: str, _kind: Any, reborn: bool = False) -> None:
+        self.note(node.name, f"owner {owner[:6]}{' reborn' if reborn else ''}")
+        self.starts += not reborn
+        if reborn:
+            self.reach("owner reborn")
+
+    def _claim(self, node: Node, result: Any, record: Any, owner: str, revision: Any, at: int) -> None:
+        self.note(
+            node.name, f"claim {record.id} part {revision.part}.{revision.number} {result} f{record.fence}"
+        )
+        if result is ClaimAnswer.GRANTED:
+            self._holds_now(node, record.id, owner, record.fence + 1)
+        else:
+            self.reach(f"claim {result}")
+
+    def _holds_now(self, node: Node, delivery: str, owner: str, fence: int) -> None:
+        node.claims[delivery] = Held(
+            owner, fence, self.world.loop.time(), node.process.thaws, self.world.civil.stepped_ms
+        )
+
+    def _advance(self, node: Node, result: Any, claim: Any, change: Any) -> None:
+        ending = change.ending.value if change.ending else "-"
+        opened = f" opens {change.opened[1].part}.{change.opened[1].number}" if change.opened else ""
+        self.note(node.name, f"advance {claim.delivery} {change.event} {ending}{opened} {result}")
+        if result is not AdvanceAnswer.DONE:
+            self.reach(f"advance {result}")
+            return
+        if change.opened:
+            self._holds_now(node, claim.delivery, claim.owner, claim.fence)
+        if change.children:
+            self.reach("split")
+        now = node.clock.now().steady
+        t = self.world.loop.time()
+        if change.limit is not None:
+            lane = self.world.ask("SELECT platform FROM deliveries WHERE id = ?", claim.delivery)[0]
+            until = t + (change.limit.until - now) / 1000
+            self.holds.setdefault(lane[0], []).append(
+                Hold(change.limit.scope, change.limit.subject, until, t)
+            )
+        if change.event is Event.PASS_FAILED:
+            rests = change.due_at is None
+            self.due[claim.delivery] = None if rests else t + (change.due_at - now) / 1000
+            self.rests[claim.delivery] = self.starts
+        if change.event in (Event.RELEASED, Event.RELEASED_UNTRIED):
+            self.due.pop(claim.delivery, None)
+
+    def _accept(self, node: Node, result: Any, inbound: Any, turn: str, kind: Any) -> None:
+        self.note(node.name, f"accept {inbound.message_id} turn {turn[:6]} {result}")
+
+    def _start_run(self, node: Node, result: Any, turn: str, run: str, owner: str, model: str) -> None:
+        self.note(node.name, f"start run of {turn[:6]}: {'yes' if result else 'no'}")
+
+    def _finish_turn(self, node: Node, result: Any, turn: Any, *given: Any, **named: Any) -> None:
+        self.note(node.name, f"finish turn {turn.id[:6]} {given[1] if len(given) > 1 else ''} {result}")
+        if len(given) > 5 and given[5] is not None:
+            self.reach("sent unprotected, then committed")
+
+    def _take_over(self, node: Node, result: Any, owner: str, lock: bool) -> None:
+        if result.deliveries or result.turns:
+            self.note(node.name, f"takes over {result.deliveries} deliveries, {result.turns} turns")
+
+    def _settle(self, node: Node, result: Any, record: Any, event: Any) -> None:
+        self.note(node.name, f"settle {record.id} {event} {result}")
+
+    def _defer(self, node: Node, result: Any, record: Any, due: Any, offline: bool = False) -> None:
+        self.note(node.name, f"defer {record.id} {'offline' if offline else due} {result}")
+
+    def _note_look_up(self, node: Node, _: Any, record: Any, attempt: int, found: Any) -> None:
+        self.note(node.name, f"look-up {record.id} attempt {attempt} {found}")
+
+    def _record_receipt(self, node: Node, _: Any, delivery: str, attempt: int, receipt: str) -> None:
+        self.note(node.name, f"receipt {delivery} attempt {attempt} {receipt}")
+        self.reach("receipt recorded late or by look-up")
+
+    def _release_turn(self, node: Node, result: Any, turn: Any, run: str) -> None:
+        self.note(node.name, f"turn {turn.id[:6]} waits again {result}")
+        self.reach("turn cut by a drain")
+
+    # -- what happens outside ----------------------------------------------------------------
+
+    def acknowledged(self, said: Said, answer: Reception) -> None:
+        """Invariants 1 and 2: an acknowledged inbound has a row, and only one."""
+        said.acked = True
+        said.accepted += answer is Reception.ACCEPTED
+        if said.accepted > 1:
+            self.flaw(f"2: {said.id} was accepted {said.accepted} times")
+        known = self.world.ask("SELECT count(*) FROM inbound WHERE message_id = ?", said.id)[0][0]
+        gone = self.world.ask("SELECT 1 FROM sim_log WHERE what = 'forgotten' AND id = ?", said.id)
+        if known != 1 and not gone:
+            self.flaw(f"1: {said.id} is acknowledged with {known} rows")
+
+    def ran(self, node: Node, name: str, question: Question) -> None:
+        """Money: a run that is not on record must not exist."""
+        self.note(node.name, f"model run for {name} ({question.attempt})")
+        said = self.world.said.get("m" + name[1:])
+        if said is None:
+            return
+        said.runs.append(node.name)
+        if said.edited and question.text != said.edited and self.world.loop.time() > said.edited_t + 1:
+            started = self.world.ask(
+                "SELECT max(r.started_at) FROM model_runs r JOIN inbound i ON i.turn = r.turn"
+                " WHERE i.message_id = ?",
+                said.id,
+            )[0][0]
+            if not self.world.civil.stepped_ms and started > node.clock.now().wall - 500:
+                self.flaw(f"8: {said.id} was edited in time, yet the model was asked the old text")
+        recorded = self.world.ask(
+            "SELECT count(*) FROM model_runs r JOIN inbound i ON i.turn = r.turn WHERE i.message_id = ?",
+            said.id,
+        )[0][0]
+        if len(said.runs) > recorded:
+            self.flaw(f"9: {len(said.runs)} model runs for {said.id}, {recorded} on record")
+
+    def arrived(self, platform: SimPlatform, arrival: Arrival) -> None:
+        marked = "♻️ " if arrival.text.startswith("♻️") else ""
+        words = arrival.text.splitlines()[0][:70]
+        self.note(platform.id.platform, f"ARRIVES in {arrival.chat} {arrival.key} {marked}{words!r}")
+
+    def typing(self, platform: SimPlatform, lane: Lane) -> None:
+        self._outside_limits(f"typing in {lane}", platform, lane.chat, self.world.loop.time(), False)
+
+    def first_byte(self, node: Node, platform: SimPlatform, message: Outgoing) -> str:
+        """The first byte leaves: is it allowed to? Returns the name of a known residue, or ""."""
+        t = self.world.loop.time()
+        delivery, part, revision = message.key.rsplit(".", 2)
+        self.note(node.name, f"first byte {message.key} to {message.chat}#{message.thread}")
+        row = self.world.ask(
+            "SELECT d.state, d.owner, d.fence, d.written_at, d.seq, a.part, a.revision, d.moves"
+            " FROM deliveries d LEFT JOIN attempts a ON a.delivery = d.id AND a.ending IS NULL WHERE d.id = ?",
+            delivery,
+        )
+        held = node.claims.get(delivery)
+        if not row or held is None:
+            if node.engine.answers.kept:
+                self.reach("sent unprotected")
+                return "unprotected"
+            self.flaw(f"4: {message.key} is sent by {node.name}, but nothing of it is on record")
+            return ""
+        state, owner, fence, written_at, seq, a_part, a_revision, moves = row[0]
+        valid = state == "attempting" and (owner, fence) == (held.owner, held.fence)
+        valid = valid and (str(a_part), str(a_revision)) == (part, revision)
+        interrupted = node.process.thaws != held.thaws
+        stepped = self.world.civil.stepped_ms != held.stepped
+        if not valid:
+            if node.engine.answers.kept and state == "attempting" and owner != held.owner:
+                return "unprotected"
+            if interrupted or stepped:
+                self.reach("late copy of a frozen process")
+                return "frozen"
+            self.flaw(f"4: {message.key} leaves {node.name} without a valid claim ({state}, fence {fence})")
+            return ""
+        if not interrupted and not stepped:
+            age = self.world.civil.wall() - written_at
+            if age > limits.freshness_ms + SLACK_S * 1000:
+                self.flaw(f"6: {message.key} leaves {age / 3.6e6:.2f} h after it was written")
+            self._after_due(delivery, message, t)
+            self._in_order(delivery, seq, moves, message)
+            self._outside_limits(message.key, platform, message.chat, held.since, True)
+        return ""
+
+    def _after_due(self, delivery: str, message: Outgoing, t: float) -> None:
+        slack = 0.05 + self.world.civil.stepped_ms / 1000
+        due = self.due.get(delivery, 0.0)
+        if due is None:
+            if self.starts == self.rests[delivery]:
+                self.flaw(f"6: {message.key} rests until the next start, yet it is sent")
+            self.reach("resting row released")
+        elif t < due - slack:
+            self.flaw(f"6: {message.key} leaves {due - t:.2f} s before its due time")
+
+    def _in_order(self, delivery: str, seq: int, moves: int, message: Outgoing) -> None:
+        """Invariant 7: only a resting or final row may be overtaken."""
+        older = self.world.ask(
+            "SELECT e.id, e.state FROM deliveries d JOIN deliveries e ON e.profile = d.profile"
+            " AND e.platform = d.platform AND e.chat = d.chat AND e.thread = d.thread AND e.seq < d.seq"
+            " WHERE d.id = ? AND e.state IN ('pending', 'attempting', 'failed') AND e.moves = d.moves"
+            " AND NOT (e.state = 'failed' AND e.due_at IS NULL)",
+            delivery,
+        )
+        if older and not moves:
+            self.flaw(f"7: {message.key} overtakes {older[0][0]}, which is {older[0][1]}")
+
+    def _outside_limits(
+        self, what: str, platform: SimPlatform, chat: str, decided: float, sends: bool
+    ) -> None:
+        slack = 0.05 + self.world.civil.stepped_ms / 1000
+        for hold in self.holds.get(platform.id.platform, ()):
+            applies = hold.scope is Scope.BOT or hold.subject == chat or (sends and hold.subject == "send")
+            if applies and hold.known < decided - SLACK_S and decided < hold.until - slack:
+                self.flaw(f"6: {what} inside the {hold.scope} limit until {hold.until:.2f}")
