@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # One virtual environment: two installations into it at the same time would break it.
 .NOTPARALLEL:
 
-.PHONY: help run test check bench fmt docs lock browser clean
+.PHONY: help run test check sim bench fmt docs lock browser clean
 
 help: ## Say what can be made
 	@echo 'Angelia, a messaging gateway that does not lose answers.'
@@ -30,7 +30,7 @@ help: ## Say what can be made
 	@echo 'ANGELIA_HOME=/path chooses another home than ~/.angelia.'
 
 run: $(VENV)/.run ## Start the gateway and its chat page (makes a home on first use)
-	@test -e "$${ANGELIA_HOME:-$$HOME/.angelia}/config.yaml" || $(BIN)/angelia init
+	@test -e "$${ANGELIA_HOME:-$$HOME/.angelia}/config.yaml" || $(BIN)/angelia init | grep '^wrote '
 	@exec $(BIN)/angelia run --any-port
 
 test: $(VENV)/.test browser ## Install what the tests need and run all of them
@@ -51,6 +51,9 @@ style: # All four speak, so that one run tells everything.
 	$(BIN)/mypy || failed=1; \
 	$(BIN)/lint-imports --no-logo || failed=1; \
 	exit $$failed
+
+sim: $(VENV)/.test ## Replay one simulated world: make sim SEED=n
+	@exec $(BIN)/python -m tests.simulation $(SEED)
 
 bench: $(VENV)/.test ## Measure the ledger and the gateway beside their peers
 	@exec $(BIN)/python -m bench
@@ -82,7 +85,7 @@ $(VENV)/.made:
 INSTALL_SELF = $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
 $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/.made
-	@echo 'Installing what the gateway needs into $(VENV) …' >&2
+	@echo 'Installing what the gateway needs into $(VENV); this takes a minute, once …' >&2
 	@$(PIP) install --quiet --require-hashes --requirement requirements.lock
 	@$(INSTALL_SELF)
 	@touch $@

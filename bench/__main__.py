@@ -70,7 +70,7 @@ class Run:
                     sample = turn()
                     if sample:
                         self.samples.append(sample)
-        sys.stderr.write(f"round {number + 1} of {self.rounds} done\n")
+            sys.stderr.write(f"round {number + 1} of {self.rounds} done\n")
 
     def _replies(self) -> dict[int, int]:
         return QUICK if self.quick else FULL

@@ -4,6 +4,8 @@ The public API, by name. The daemon is the command ``angelia``; ``Outbox`` is th
 bot of your own; ``MessageDeduplicator`` is the inbound half alone.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from angelia.model.dedup import MessageDeduplicator
 from angelia.model.errors import AngeliaError, StoreUnavailableError
 from angelia.model.messages import Inbound, Outgoing
@@ -22,7 +24,9 @@ from angelia.model.outcomes import (
 )
 from angelia.model.record import Record
 from angelia.model.states import State
-from angelia.outbox import Outbox
+
+if TYPE_CHECKING:
+    from angelia.outbox import Outbox
 
 __all__ = [
     "Accepted",
@@ -45,3 +49,12 @@ __all__ = [
     "Unconfirmed",
     "Unreachable",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The outbox brings the store and an HTTP stack with it: loaded when it is first asked for."""
+    if name == "Outbox":
+        from angelia.outbox import Outbox
+
+        return Outbox
+    raise AttributeError(f"module 'angelia' has no attribute {name!r}")

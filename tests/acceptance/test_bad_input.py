@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import apsw
@@ -32,7 +31,7 @@ PLATFORMS = f"    platforms:\n      webhook: {WEBHOOK}\n"
 PROFILE = f"profiles:\n  default:\n    agent: {{kind: echo}}\n{PLATFORMS}"
 
 #: What is wrong, and what has to be said of it. The value stands in none of it.
-CONFIGURATIONS = {
+CONFIGURATIONS: dict[str, tuple[str | bytes, str]] = {
     "a key twice": (PROFILE + PLATFORMS, "config.yaml:6"),
     "an unknown key": (PROFILE + f"    color: {VALUE}\n", "config.yaml:6: profiles.default.color"),
     "an unknown section": (PROFILE + f"other: {VALUE}\n", "config.yaml:6: other"),
@@ -41,7 +40,7 @@ CONFIGURATIONS = {
         PROFILE.replace("webhook:", "pager:"),
         "config.yaml:5: profiles.default.platforms.pager",
     ),
-    "a list for a section": (f"profiles:\n  - {VALUE}\n", "config.yaml:2: profiles"),
+    "a list for a section": (f"profiles:\n  - {VALUE}\n", "config.yaml:1: profiles"),
     "a word for a number": (
         PROFILE.replace("kind: echo", f"kind: echo, delay_s: {VALUE}"),
         "config.yaml:3: profiles.default.agent.delay_s",
@@ -85,8 +84,6 @@ async def test_a_home_that_may_not_be_read_is_refused(home: Home) -> None:
     home.path.chmod(0)
     try:
         if os.access(home.path, os.R_OK):
-            if subprocess.run(["setpriv", "--version"], capture_output=True).returncode != 0:
-                pytest.skip("root may read everything, and there is no setpriv to be somebody else")
             pytest.skip("root may read everything; tests/unit/test_home.py asks as somebody else")
         ended = await home.run("run")
     finally:
@@ -157,7 +154,6 @@ async def test_bodies_that_cannot_be_taken_are_refused_and_harm_nobody(home: Hom
             assert status == expected, body[:60]
             assert "error" in answer
         assert (await gateway.post(message(), secret="wrong"))[0] == 401
-        assert (await gateway.post(message(), profile="nobody"))[0] == 404
         assert await gateway.say("after", "m") == 202  # none of them marked its id as seen
         await all_delivered(home, 2)
         assert sorted(service.texts) == ["after", "before"]

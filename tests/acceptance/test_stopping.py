@@ -130,4 +130,4 @@ async def test_a_clock_that_jumps_under_a_run_and_an_owed_row_repeats_nothing(
         assert sorted(late.texts) == ["owed", "running"]
         assert await gateway.say("owed", "m1") == 200  # still known
         assert endings(why(home, "m1")[0]) == ["answered"]
-        assert endings(why(home, "m2")[0]) == ["interrupted", "answered"]
+        assert sorted(endings(why(home, "m2")[0])) == ["answered", "interrupted"]

@@ -101,10 +101,10 @@ async def test_killed_on_the_wire_the_page_shows_it_once_and_the_model_ran_once(
     context: BrowserContext, home: Home, point: str
 ) -> None:
     home.configure(agent=echo(), web_page=True)
-    first = await Daemon.start(home, ANGELIA_CRASH_POINT=point)
-    page, watch = await opened(context, first)
-    await write(page, "remember me")
-    assert await first.ended() == -signal.SIGKILL
+    async with running(home, ANGELIA_CRASH_POINT=point) as first:
+        page, watch = await opened(context, first)
+        await write(page, "remember me")
+        assert await first.ended() == -signal.SIGKILL
     async with running(home.configure(agent=echo(), web_page=True, listen=same_port(first))):
         await sees(page, ["remember me"], ["remember me"])
         await all_delivered(home)
@@ -122,12 +122,12 @@ async def test_killed_before_the_acknowledgement_the_page_sends_again_and_is_ans
     context: BrowserContext, home: Home
 ) -> None:
     home.configure(agent=echo(), web_page=True)
-    first = await Daemon.start(home, ANGELIA_CRASH_POINT="ack.before")
-    page, watch = await opened(context, first)
-    sent: list[str] = []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
-    await write(page, "remember me")
-    assert await first.ended() == -signal.SIGKILL
+    async with running(home, ANGELIA_CRASH_POINT="ack.before") as first:
+        page, watch = await opened(context, first)
+        sent: list[str] = []
+        page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
+        await write(page, "remember me")
+        assert await first.ended() == -signal.SIGKILL
     await expect(page.locator(".message.user")).to_have_attribute("data-state", "sending")
     async with running(home.configure(agent=echo(), web_page=True, listen=same_port(first))):
         await sees(page, ["remember me"], ["remember me"])
@@ -164,9 +164,9 @@ async def test_a_page_that_comes_after_the_restart_finds_the_answer(
 
 async def killed_at(home: Home, point: str) -> None:
     """One message, and the gateway's own death at ``point``."""
-    gateway = await Daemon.start(home, ANGELIA_CRASH_POINT=point)
-    assert await gateway.say("remember me", "m1") == 202
-    assert await gateway.ended() == -signal.SIGKILL
+    async with running(home, ANGELIA_CRASH_POINT=point) as gateway:
+        assert await gateway.say("remember me", "m1") == 202
+        assert await gateway.ended() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(("point", "arrived"), [("wire.before", False), ("wire.after", True)])
@@ -200,10 +200,10 @@ async def test_killed_on_the_wire_a_keyed_receiver_gets_the_same_bytes_again(hom
 async def test_killed_before_the_acknowledgement_the_repeat_is_a_duplicate(home: Home) -> None:
     async with receiver() as service:
         home.configure(service.url)
-        gateway = await Daemon.start(home, ANGELIA_CRASH_POINT="ack.before")
-        with pytest.raises(aiohttp.ClientError):  # no answer at all
-            await gateway.say("remember me", "m1")
-        assert await gateway.ended() == -signal.SIGKILL
+        async with running(home, ANGELIA_CRASH_POINT="ack.before") as first:
+            with pytest.raises(aiohttp.ClientError):  # no answer at all
+                await first.say("remember me", "m1")
+            assert await first.ended() == -signal.SIGKILL
         async with running(home) as second:
             assert await second.say("remember me", "m1") == 200
             await service.wait(1)
@@ -216,8 +216,8 @@ async def test_two_kills_in_the_middle_of_an_answer_end_with_a_word_to_the_perso
     async with receiver() as service:
         home.configure(service.url, agent=echo())
         await killed_at(home, "agent.before")
-        again = await Daemon.start(home, ANGELIA_CRASH_POINT="agent.before")
-        assert await again.ended() == -signal.SIGKILL
+        async with running(home, ANGELIA_CRASH_POINT="agent.before") as again:
+            assert await again.ended() == -signal.SIGKILL
         async with running(home):
             await service.wait(1)
             await all_delivered(home)

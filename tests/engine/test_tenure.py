@@ -244,3 +244,19 @@ async def test_accepted_after_the_lease_is_a_fact_all_the_same(stage: Stage) -> 
     node.faults.down = lambda _verb: False
     await stage.advance(7)
     assert [m.part for m in stage.talk.seen] == [1, 2]
+
+
+async def test_a_run_that_goes_on_over_a_lost_lease_is_not_paid_twice(stage: Stage) -> None:
+    """The process lives: the reborn instance adopts its own runs."""
+    stage.agent.gate.clear()
+    node = await stage.start()
+    await node.say("slow")
+    first = node.engine.tenure.owner
+    await stage.clock.jump(20)
+    await stage.advance(6)
+    assert node.engine.tenure.owner != first
+    stage.agent.gate.set()
+    await at_rest()
+    await stage.advance(5)
+    assert (stage.talk.texts, stage.agent.runs) == (["You said: slow"], 1)
+    assert stage.runs() == ["answered"]

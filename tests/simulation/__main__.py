@@ -14,7 +14,7 @@ def main(arguments: list[str]) -> int:
     if len(numbers) == 1:
         story = play(numbers[0])
         print("\n".join(story.trace))
-        print(f"\n{story.digest[:16]} {story.virtual_s:.0f} s, {story.deaths} deaths, {story.arrivals} arrivals")
+        print(f"\n{story.digest[:16]} {story.virtual_s:.0f} s, {story.deaths} deaths, {story.arrivals} seen")
         print("\n".join(story.flaws) or "no flaw")
         return 1 if story.flaws else 0
     reached: Counter[str] = Counter()

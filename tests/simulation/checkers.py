@@ -51,6 +51,7 @@ def _truth(world: World, records: list[Record]) -> Iterator[str]:
     """Invariants 3 to 5, without the residues that guarantees §10 names."""
     pruned = {id for (id,) in world.ask("SELECT id FROM sim_log WHERE what = 'pruned'")}
     on_record = {id for (id,) in world.ask("SELECT id FROM deliveries WHERE unprotected")}
+    early = world.witness.absent_too_early
     arrived: list[Arrival] = []
     for platform in world.platforms.values():
         for one in platform.arrived:
@@ -58,7 +59,7 @@ def _truth(world: World, records: list[Record]) -> Iterator[str]:
             hole = one.flaw == "unprotected" and delivery not in on_record
             if hole:
                 world.witness.reach("documented hole: unprotected and died")
-            elif delivery not in pruned and one.flaw != "frozen" and one.key not in world.witness.absent_too_early:
+            elif delivery not in pruned and one.flaw != "frozen" and one.key not in early:
                 arrived.append(one)
     # A copy is what was sent later, whichever of the two the network brought first.
     arrived.sort(key=lambda one: one.sent_t)
@@ -122,7 +123,7 @@ def _abandoned(world: World, record: Record) -> Iterator[str]:
     if record.reason == "stale" and not world.civil.stepped_ms:
         ended = world.ask("SELECT ended_at FROM deliveries WHERE id = ?", record.id)[0][0]
         if ended - record.written_at < limits.freshness_ms:
-            yield f"8: {record.id} grew stale {(ended - record.written_at) / 3.6e6:.2f} h after it was written"
+            yield f"8: {record.id} grew stale {(ended - record.written_at) / 3.6e6:.2f} h after its birth"
     if record.reason == "tries_used_up" and len({a.fence for a in record.attempts}) < 4:
         yield f"8: {record.id} used up its tries in {len({a.fence for a in record.attempts})} passes"
 
@@ -140,7 +141,7 @@ def _passes(record: Record) -> Iterator[str]:
 
 def _conversations(world: World, records: list[Record]) -> Iterator[str]:
     """Answers are written in the order of their questions, and reach who asked."""
-    order = {turn: seq for turn, seq in world.ask("SELECT id, seq FROM turns WHERE kind = 'message'")}
+    order = dict(world.ask("SELECT id, seq FROM turns WHERE kind = 'message'"))
     lanes: dict[object, int] = {}
     for record in records:
         if record.turn is None or record.turn not in order or record.origin != "turn" or record.moves:

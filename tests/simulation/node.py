@@ -12,6 +12,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from tests.simulation.dice import Dice
+from tests.simulation.people import SimAgent
+from tests.simulation.platform import SimAdapter
+
 from angelia.engine.engine import Engine
 from angelia.gateway.access import Access
 from angelia.gateway.commands import Commands, is_command
@@ -22,10 +26,7 @@ from angelia.model.ids import AdapterId, Lane
 from angelia.platforms.text import split
 from angelia.store.ledger import Ledger, OwnerKind
 from angelia.store.sqlite import VERBS, SqliteLedger
-from angelia.testing.simloop import Process, SimClock
-from tests.simulation.dice import Dice
-from tests.simulation.people import SimAgent
-from tests.simulation.platform import SimAdapter
+from angelia.testing.simloop import Process, SimClock, lapse
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -66,7 +67,7 @@ class Gate:
 
     async def _pause(self) -> None:
         if self._node.dice.chance(self._node.world.mixture.pause_p):
-            await asyncio.sleep(self._node.dice.pick((0.0, 0.001, 0.02, 0.4)))
+            await lapse(self._node.dice.pick((0.0, 0.001, 0.02, 0.4)))
 
 
 class _NoServer:

@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.dice import Dice
+from tests.simulation.platform import SimPlatform
+
 from angelia.agents.base import Answer, FallbackError, Question
 from angelia.model.errors import (
     AgentError,
@@ -23,9 +26,7 @@ from angelia.model.ids import Lane
 from angelia.model.messages import Inbound, NewDelivery, Reception, Usage
 from angelia.store import sqlite_operator as orders
 from angelia.store.sqlite import SqliteLedger
-from angelia.testing.simloop import Killed, SimClock
-from tests.simulation.dice import Dice
-from tests.simulation.platform import SimPlatform
+from angelia.testing.simloop import Killed, SimClock, lapse
 
 if TYPE_CHECKING:
     from tests.simulation.node import Node
@@ -58,7 +59,7 @@ class User:
     async def live(self) -> None:
         world, mixture = self.world, self.world.mixture
         while True:
-            await asyncio.sleep(self.dice.between(0.1, 2) * mixture.pace_s)
+            await lapse(self.dice.between(0.1, 2) * mixture.pace_s)
             await world.awake.wait()
             if world.calm:
                 return
@@ -85,9 +86,9 @@ class User:
             if self.dice.chance(self.world.mixture.duplicate_p / 3):
                 self.world.begin(self._offer(said, inbound))
             await self._offer(said, inbound)
-            await asyncio.sleep(self.dice.between(0.5, 4))
+            await lapse(self.dice.between(0.5, 4))
         while self.dice.chance(self.world.mixture.duplicate_p):
-            await asyncio.sleep(self.dice.between(0, 60))
+            await lapse(self.dice.between(0, 60))
             await self.world.awake.wait()
             await self._offer(said, inbound)
 
@@ -116,7 +117,7 @@ class User:
         self.world.witness.note("user", f"{said.id} {answer} by {node.name}")
 
     async def _edit(self, said: Said) -> None:
-        await asyncio.sleep(self.dice.between(0, 6))
+        await lapse(self.dice.between(0, 6))
         nodes = [node for node in self.world.nodes if node.ready]
         if not nodes or not said.acked or not said.text.startswith("q"):
             return
@@ -171,12 +172,12 @@ class SimAgent:
         name = found.group() if found else question.text
         world.witness.ran(self.node, name, question)
         mood = "well" if world.calm else self.dice.weighted({"well": 1.0, **world.mixture.moods})
-        await asyncio.sleep(self.dice.between(0.05, 3))
+        await lapse(self.dice.between(0.05, 3))
         match mood:
             case "slow":
-                await asyncio.sleep(self.dice.between(3, 40))
+                await lapse(self.dice.between(3, 40))
             case "hangs":
-                await asyncio.sleep(100_000)
+                await lapse(100_000)
             case "fails":
                 raise AgentError("the model is down")
             case "raises":

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from tests.simulation.dice import Dice
 
 from angelia.model.errors import AdapterDownError, BadCredentialError
 from angelia.model.ids import AdapterId, Lane
@@ -35,7 +36,7 @@ from angelia.model.outcomes import (
 )
 from angelia.platforms.base import FOR_EVER_S, Capabilities, Host
 from angelia.platforms.text import split
-from tests.simulation.dice import Dice
+from angelia.testing.simloop import lapse
 
 if TYPE_CHECKING:
     from tests.simulation.node import Node
@@ -132,13 +133,13 @@ class SimPlatform:
             wait = self.dice.between(2, CALL_LIMIT_S - 3)
         elif plan == "late":
             wait = self.dice.between(*LATE_S.get(self.kind, (CALL_LIMIT_S + 1, 45.0)))
-        await asyncio.sleep(wait)
+        await lapse(wait)
         outcome = self._decide(plan, call)
         self.landing[call.message.key] -= 1
         self.world.witness.note(self.id.platform, f"{plan} {call.message.key} {call.node} {outcome}")
         if outcome is not None:
             self._remember(call.message, outcome)
-            await asyncio.sleep(self.dice.between(0.01, 0.5))
+            await lapse(self.dice.between(0.01, 0.5))
             if not call.answer.done():
                 call.answer.set_result(outcome)
 
@@ -242,7 +243,7 @@ class SimPlatform:
         return receipt
 
     async def look_up(self, m: Outgoing) -> Accepted | LookUp:
-        await asyncio.sleep(self.dice.between(0.05, 2))
+        await lapse(self.dice.between(0.05, 2))
         if not self.world.calm and self.dice.chance(0.2):
             if self.dice.chance(0.3):
                 raise ConnectionError("reading back failed")
@@ -269,7 +270,7 @@ class SimAdapter:
         return ()
 
     async def start(self, host: Host) -> None:
-        await asyncio.sleep(self.platform.dice.between(0.01, 1))
+        await lapse(self.platform.dice.between(0.01, 1))
         if self.platform.now < self.platform.revoked_until:
             raise BadCredentialError("revoked")
         if self.platform.now < self.platform.down_until:
@@ -292,7 +293,7 @@ class SimAdapter:
         await self.node.outside()
         dice, world = self.platform.dice, self.platform.world
         if dice.chance(world.mixture.connect_p):
-            await asyncio.sleep(dice.between(0.0, 1.5))  # connecting
+            await lapse(dice.between(0.0, 1.5))  # connecting
         if self.stopped or (not world.calm and dice.chance(0.1 * world.mixture.answers.get("unsent", 0))):
             return NotSent("refused")
         flaw = world.witness.first_byte(self.node, self.platform, message)
@@ -312,7 +313,7 @@ class SimAdapter:
     async def typing(self, lane: Lane, active: bool) -> Outcome | None:
         await self.node.outside()
         self.platform.world.witness.typing(self.platform, lane)
-        await asyncio.sleep(0.05)
+        await lapse(0.05)
         if not self.platform.world.calm and self.platform.dice.chance(0.05):
             return RateLimited(self.platform.dice.between(1, 30), Scope.METHOD, "typing")
         return None

@@ -235,7 +235,8 @@ class Witness:
         self.note(node.name, f"first byte {message.key} to {message.chat}#{message.thread}")
         row = self.world.ask(
             "SELECT d.state, d.owner, d.fence, d.written_at, d.seq, a.part, a.revision, d.moves"
-            " FROM deliveries d LEFT JOIN attempts a ON a.delivery = d.id AND a.ending IS NULL WHERE d.id = ?",
+            " FROM deliveries d LEFT JOIN attempts a ON a.delivery = d.id AND a.ending IS NULL"
+            " WHERE d.id = ?",
             delivery,
         )
         held = node.claims.get(delivery)

@@ -20,12 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-
-from angelia.model.ids import AdapterId, Lane
-from angelia.seams import crash
-from angelia.store.connection import open_connection
-from angelia.store.sqlite import SqliteLedger
-from angelia.testing.simloop import CivilTime, Killed, Process, SimClock, SimLoop
 from tests.simulation.checkers import flaws_of, open_rows
 from tests.simulation.dice import Dice
 from tests.simulation.mixture import Mixture, draw
@@ -33,6 +27,12 @@ from tests.simulation.node import Node
 from tests.simulation.people import Operator, Said, User
 from tests.simulation.platform import SimPlatform
 from tests.simulation.witness import TRIGGERS, Witness
+
+from angelia.model.ids import AdapterId, Lane
+from angelia.seams import crash
+from angelia.store.connection import open_connection
+from angelia.store.sqlite import SqliteLedger
+from angelia.testing.simloop import CivilTime, Killed, Process, SimClock, SimLoop, lapse
 
 #: Long enough for every wait that the platforms of these worlds order, and for a third try.
 SETTLE_S = 900.0
@@ -112,7 +112,7 @@ class World:
             self.begin(self._replace())
 
     async def _replace(self) -> None:
-        await asyncio.sleep(self.dice.pick((0.0, 0.5, 5.0, 20.0, 60.0)))
+        await lapse(self.dice.pick((0.0, 0.5, 5.0, 20.0, 60.0)))
         await self.awake.wait()
         if not self.calm and len(self.nodes) < self.mixture.nodes:
             self.start_node()
@@ -132,7 +132,7 @@ class World:
 
     async def _now_and_then(self, every_s: float, trouble: Callable[[], Awaitable[None]]) -> None:
         while every_s and not self.calm:
-            await asyncio.sleep(self.dice.between(0.2, 1.8) * every_s)
+            await lapse(self.dice.between(0.2, 1.8) * every_s)
             await self.awake.wait()
             if not self.calm:
                 await trouble()
@@ -157,7 +157,7 @@ class World:
         self.begin(self._thaw(node, self.dice.pick((0.5, 3.0, 14.0, 16.0, 25.0, 60.0))))
 
     async def _thaw(self, node: Node, after_s: float) -> None:
-        await asyncio.sleep(after_s)
+        await lapse(after_s)
         if node.process.alive and node.process.frozen:
             self.witness.note(node.name, "goes on")
             node.process.thaw()
@@ -193,7 +193,7 @@ class World:
             self.begin(self._present(platform, chat, self.dice.between(1, 60)))
 
     async def _present(self, platform: SimPlatform, chat: str, after_s: float) -> None:
-        await asyncio.sleep(after_s)
+        await lapse(after_s)
         platform.absent.discard(chat)
         self.witness.note(platform.id.platform, f"somebody is present in {chat}")
         for node in self.nodes:
@@ -212,13 +212,13 @@ class World:
         else:
             for node in self.nodes:
                 node.process.freeze()
-        await asyncio.sleep(mixture.gap_s)
+        await lapse(mixture.gap_s)
         self.awake.set()
         for node in list(self.nodes):
             node.process.thaw()
         if not self.nodes:
             self.start_node()
-        await asyncio.sleep(self.dice.between(1, 40))
+        await lapse(self.dice.between(1, 40))
 
     # -- the story ---------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class World:
             (mixture.operator_every_s, self.operator.act),
         ):
             self.begin(every(every_s, trouble))
-        await asyncio.sleep(mixture.length_s)
+        await lapse(mixture.length_s)
         if mixture.gap:
             await self._long_gap()
         await self._settle_down()
@@ -261,16 +261,16 @@ class World:
         for node in list(self.nodes):
             if node.process.frozen:
                 node.process.thaw()
-        await asyncio.sleep(0.5)
+        await lapse(0.5)
         if self.nodes and (self.mixture.lock or self.dice.chance(0.5)):
             node = self.nodes[0]
             self.kill(node) if self.dice.chance(0.5) or not node.ready else node.stop()
             while node.process.alive:
-                await asyncio.sleep(1)
+                await lapse(1)
         self.start_node()
         end = self.loop.time() + SETTLE_S
         while self.loop.time() < end and (self._unheard() or open_rows(self)):
-            await asyncio.sleep(5)
+            await lapse(5)
         for left in self._unheard() + open_rows(self):
             self.witness.flaw(f"8: {left} although all troubles ended {SETTLE_S} s ago")
         for sentence in flaws_of(self):

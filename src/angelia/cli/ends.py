@@ -59,8 +59,13 @@ def sentence_of(error: AngeliaError) -> str:
     return str(error) or " ".join((type(error).__doc__ or type(error).__name__).split())
 
 
-def fail(sentence: str, code: int) -> NoReturn:
-    """Say ``sentence`` on standard error, a line for each of its lines, and end with ``code``."""
-    for line in sentence.splitlines() or [""]:
+def say(sentence: str) -> None:
+    """Put ``sentence`` on standard error, each of its lines signed."""
+    for line in sentence.splitlines():
         print(f"angelia: {line}", file=sys.stderr, flush=True)
+
+
+def fail(sentence: str, code: int) -> NoReturn:
+    """Say ``sentence`` and end with ``code``."""
+    say(sentence)
     raise typer.Exit(code)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from angelia.cli import desk, insight, start
-from angelia.cli.ends import TRY_AGAIN, code_for, sentence_of
+from angelia.cli.ends import TRY_AGAIN, code_for, say, sentence_of
 from angelia.model.errors import AngeliaError
 
 app = typer.Typer(
@@ -63,12 +63,8 @@ def main() -> None:
     try:
         app(prog_name="angelia")
     except AngeliaError as error:
-        _end(sentence_of(error), code_for(error))
+        say(sentence_of(error))
+        raise SystemExit(code_for(error)) from None
     except OSError as error:
-        _end(f"{error.filename or 'the system'}: {error.strerror or error}", TRY_AGAIN)
-
-
-def _end(sentence: str, code: int) -> None:
-    for line in sentence.splitlines():
-        print(f"angelia: {line}", file=sys.stderr, flush=True)
-    raise SystemExit(code)
+        say(f"{error.filename or 'the system'}: {error.strerror or error}")
+        raise SystemExit(TRY_AGAIN) from None

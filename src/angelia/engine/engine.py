@@ -57,6 +57,7 @@ class Engine:
         self.answers = Answers(ledger, clock, self.roster, split, self.lanes.hint, protected)
         typing = Typing(ledger, clock, self.roster)
         self.turner = Turner(ledger, clock, rng, self.tenure, agents, self.answers, typing)
+        self.tenure.live_turns = lambda: tuple(self.turner.live)
         self.receiver = Receiver(ledger, rng, self.turner.hint, is_command)
         self.sender.answers_kept = lambda: self.answers.kept
         self.rescuer = Rescuer(

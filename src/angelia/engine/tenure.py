@@ -6,6 +6,8 @@ becomes a new instance, and what the old one held is taken over like any dead ow
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import structlog
 
 from angelia.model import limits
@@ -31,6 +33,8 @@ class Tenure:
         self._renewed_at = 0
         self._tainted = False
         self.owner = ""
+        #: The turns whose runs are going in this process.
+        self.live_turns: Callable[[], Sequence[str]] = tuple
 
     async def begin(self) -> TakenOver:
         """Register as a new start and take over what dead owners left."""
@@ -67,6 +71,8 @@ class Tenure:
         await self._ledger.start(owner, self._kind, reborn)
         self.owner, self._renewed_at, self._tainted = owner, asked_at, False
         if old:
+            # A run that is going here is no interruption, whatever became of the lease.
+            await self._ledger.adopt(old, owner, self.live_turns())
             await self._ledger.retire(old)
 
     async def end(self) -> None:

@@ -70,6 +70,8 @@ class Turner:
         self._commands: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(limits.runs_at_once_max)
         self._draining = False
+        #: The turns whose runs are going in this process.
+        self.live: set[str] = set()
 
     def hint(self, turn: str, lane: Lane, kind: TurnKind) -> None:
         """This turn waits in the store."""
@@ -144,14 +146,17 @@ class Turner:
         if turn is None:
             return
         typing = self._typing.begin(lane)
+        self.live.add(turn_id)
         try:
             history = await self._history(agent, turn)
             await self._runs(agent, turn, run, history, mine)
         except BaseException:
+            self.live.discard(turn_id)
             # The turn is running under an owner that must not renew for it any more.
             self._tenure.taint(owner)
             raise
         finally:
+            self.live.discard(turn_id)
             typing.cancel()
 
     async def _history(self, agent: Agent, turn: Turn) -> tuple[HistoryEntry, ...]:

@@ -26,6 +26,7 @@ log = structlog.get_logger("angelia")
 #: A connection that lived this long starts again with the shortest pause.
 _STABLE_MS = 60_000
 _CONNECT_LIMIT_S = 30.0
+_STOP_LIMIT_S = 10.0
 _GAP_CHECK_S = 5.0
 
 
@@ -119,7 +120,9 @@ class Supervisor:
             host.close()
             self._server.remove(adapter_id)
             self._engine.roster.remove(adapter_id, adapter)
-            await adapter.stop()
+            with contextlib.suppress(TimeoutError):  # one that hangs must not block its successor
+                async with asyncio.timeout(_STOP_LIMIT_S):
+                    await adapter.stop()
 
     async def _until_broken(self, host: AdapterHost) -> None:
         waiting = [asyncio.ensure_future(event.wait()) for event in (host.broken, self._stopping)]

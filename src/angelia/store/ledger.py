@@ -137,6 +137,11 @@ class Ledger(Protocol):
         """Prolong the lease by 15 s from now. False: it had lapsed; become a new owner."""
         ...
 
+    async def adopt(self, owner: str, heir: str, turns: Sequence[str]) -> None:
+        """The same process goes on as ``heir``: those of ``turns`` that still run under ``owner``
+        are its own now. Nothing else changes hands."""
+        ...
+
     async def retire(self, owner: str) -> None:
         """The owner is gone from now on; what it still holds may be taken over at once."""
         ...
@@ -145,6 +150,7 @@ class Ledger(Protocol):
         """End the open attempts of every owner that is gone (lapsed, retired or, with the
         home's lock held, any other daemon) as died in flight, in one transaction: deliveries
         become ``failed`` with their due time, turns wait again or are given up with a notice.
+        Turns that waited for 24 h are given up.
         Also releases resting rows for which a start has come and restamps stepped waits."""
         ...
 

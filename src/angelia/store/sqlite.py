@@ -58,6 +58,7 @@ T = TypeVar("T")
 VERBS: dict[str, str] = {
     "start": "the owner and its lease",
     "renew": "the longer lease",
+    "adopt": "running turns of a reborn owner under its new id",
     "retire": "the end of an owner",
     "take_over": "rows of dead owners are owed again",
     "accept": "the inbound and its turn",
@@ -121,6 +122,9 @@ class SqliteLedger:
 
     async def renew(self, owner: str) -> bool:
         return await self._write("renew", lambda c, now: owners.renew(c, owner, now))
+
+    async def adopt(self, owner: str, heir: str, turns: Sequence[str]) -> None:
+        await self._write("adopt", lambda c, now: owners.adopt(c, owner, heir, turns))
 
     async def retire(self, owner: str) -> None:
         await self._write("retire", lambda c, now: owners.retire(c, owner, now))
@@ -266,5 +270,5 @@ class SqliteLedger:
         return True
 
     async def close(self) -> None:
+        await self._reader.close()  # first, so that the last close can fold the log into the file
         await self._writer.close()
-        await self._reader.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import apsw
@@ -40,6 +41,11 @@ def renew(conn: apsw.Connection, owner: str, now: Now) -> bool:
     return conn.changes() == 1
 
 
+def adopt(conn: apsw.Connection, owner: str, heir: str, turns: Sequence[str]) -> None:
+    """See ``Ledger.adopt``."""
+    conn.executemany(SQL.turn_adopt, [{"turn": t, "owner": owner, "heir": heir} for t in turns])
+
+
 def retire(conn: apsw.Connection, owner: str, now: Now) -> None:
     """See ``Ledger.retire``."""
     conn.execute(SQL.owner_retire, {"id": owner, "now": now.wall})
@@ -57,6 +63,7 @@ def take_over(conn: apsw.Connection, owner: str, lock_held: bool, now: Now) -> T
     for turn, fence, interruptions, *lane, reply_to in running:
         _take_turn(conn, turn, fence, interruptions, Lane(*lane), reply_to or "", now)
     _release_rested(conn, now)
+    conn.execute(SQL.turns_expire, {"now": now.wall, "before": now.wall - limits.inbound_fresh_ms})
     return TakenOver(len(claimed), len(running))
 
 

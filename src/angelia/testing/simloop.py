@@ -202,6 +202,11 @@ class SimLoop(asyncio.SelectorEventLoop):
         self._begun.clear()
 
 
+async def lapse(seconds: float) -> None:
+    """Let virtual time pass."""
+    await asyncio.sleep(seconds)
+
+
 class CivilTime:
     """The wall clock of one machine: it may be set forwards or backwards."""
 
@@ -236,4 +241,4 @@ class SimClock:
         return Now(self._civil.wall() + self.skew_ms, self._civil.passed() + self._steady_ahead)
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(0.0, seconds))
+        await lapse(max(0.0, seconds))

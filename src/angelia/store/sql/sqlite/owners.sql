@@ -18,6 +18,10 @@ SELECT 1 FROM owners WHERE id = ?1 AND gone_at IS NULL AND lease_until > ?2;
 -- name: owner_retire
 UPDATE owners SET gone_at = :now WHERE id = :id AND gone_at IS NULL;
 
+-- name: turn_adopt
+-- A run that is still going in a reborn process is no interruption: paying twice helps nobody.
+UPDATE turns SET owner = :heir WHERE id = :turn AND owner = :owner AND state = 'running';
+
 -- name: owners_bury
 -- The lock on the home proves every other daemon dead at once; a library owner is known by its lease.
 UPDATE owners SET gone_at = :now

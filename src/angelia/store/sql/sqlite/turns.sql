@@ -51,6 +51,10 @@ WHERE id = :turn AND state = 'waiting'
   AND (SELECT max(min(i.first_seen_at, coalesce(i.sent_at, i.first_seen_at)))
        FROM inbound i WHERE i.turn = turns.id) <= :before;
 
+-- name: turns_expire
+UPDATE turns SET state = 'gave_up', reason = 'expired', ended_at = :now
+WHERE state = 'waiting' AND received_at <= :before;
+
 -- name: turn_load
 SELECT t.id, t.profile, t.platform, t.chat, t.thread, t.kind, t.state, t.fence, t.owner,
        i.text, i.user, i.user_name, i.reply_to,
