@@ -17,6 +17,7 @@ import structlog
 from aiohttp import web
 
 from angelia.engine.engine import Engine
+from angelia.model.errors import BadCredentialError
 from angelia.model.ids import AdapterId, Lane
 from angelia.model.messages import NewDelivery, Outgoing, well_formed
 from angelia.model.outcomes import Accepted, LookUp, Outcome
@@ -29,6 +30,8 @@ from angelia.seams.rng import Rng, SystemRng
 from angelia.store.sqlite import SqliteLedger
 
 Send = Callable[[Outgoing], Awaitable[Outcome]]
+
+_log = structlog.get_logger("angelia")
 
 _WAIT_LOOK_S = 0.1
 
@@ -97,6 +100,13 @@ class Outbox:
         self._engine = Engine(
             self.ledger, self._clock, self._rng, {}, lambda _lane, text: self._adapter.split(text)
         )
+        self._engine.roster.on_bad_credential = self._stopped
+        self._refusal = ""
+
+    def _stopped(self, _adapter: AdapterId, detail: str) -> None:
+        """The platform refused the credential: nothing more is tried before the next start."""
+        self._refusal = detail or "the platform refused the credential"
+        _log.error("sending has stopped: bad credential", action="outbox.bad_credential", detail=detail)
 
     async def __aenter__(self) -> Outbox:
         """Take over what a dead process left and start to send."""
@@ -131,11 +141,17 @@ class Outbox:
         return await self.ledger.record(delivery)
 
     async def settled(self, delivery: str) -> Record:
-        """Wait until a delivery is delivered or abandoned, or rests until the next start."""
+        """Wait until a delivery is delivered or abandoned, or rests until the next start.
+
+        Raises ``BadCredentialError`` once ``send`` has answered ``BadCredential``: sending has stopped,
+        and what is owed waits for the next start.
+        """
         while True:
             record = await self.ledger.record(delivery)
             if record.state in FINAL or (record.state == "failed" and record.due_at is None):
                 return record
+            if self._refusal:
+                raise BadCredentialError(self._refusal)
             await self._clock.sleep(_WAIT_LOOK_S)
 
 
@@ -143,6 +159,14 @@ def _quiet_unless_configured() -> None:
     """A library speaks up only when something is wrong, unless its host wants to hear more."""
     if not structlog.is_configured():
         structlog.configure(
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso"),
+                # A plain traceback: the usual one shows the values of variables, and some are secrets.
+                structlog.dev.ConsoleRenderer(
+                    colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+                ),
+            ],
             wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
             logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         )

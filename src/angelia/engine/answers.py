@@ -75,6 +75,8 @@ class Answers:
             return
         if await self._commit(turn, run, ending, usage, detail, delivery):
             self._on_delivery(turn.lane)
+        else:
+            log.error("an answer came too late: its turn is no longer ours", action="answer.stale", turn=turn.id)
 
     def _parts(self, lane: Lane, text: str) -> tuple[str, ...]:
         """``text`` cut for its platform; a splitter that fails is no reason to lose an answer."""

@@ -215,6 +215,8 @@ class Sender:
             detail=conclusion.detail,
         )
         if conclusion.ending is Ending.BAD_CREDENTIAL:
+            # Whoever is told or not: what counts as no try must not be repeated at once, for ever.
+            self._roster.remove(connection.id, connection.adapter)
             self._roster.on_bad_credential(connection.id, conclusion.detail)
         return conclusion
 

@@ -141,22 +141,27 @@ class Turner:
         if agent is None:
             return
         run = self._rng.token()
-        owner = self._tenure.owner
-        turn = await self._ledger.start_run(turn_id, run, owner, _model(agent, 0))
-        if turn is None:
-            return
+        self.live.add(turn_id)  # already now: an owner that is reborn at this moment must see it
+        try:
+            turn = await self._ledger.start_run(turn_id, run, self._tenure.owner, _model(agent, 0))
+            if turn is not None:
+                await self._work(agent, turn, run, lane, mine)
+        finally:
+            self.live.discard(turn_id)
+
+    async def _work(self, agent: Agent, turn: Turn, run: str, lane: Lane, mine: _Lane) -> None:
+        """The runs of a turn that is ours, with the typing indicator around them."""
         typing = self._typing.begin(lane)
-        self.live.add(turn_id)
         try:
             history = await self._history(agent, turn)
             await self._runs(agent, turn, run, history, mine)
         except BaseException:
-            self.live.discard(turn_id)
-            # The turn is running under an owner that must not renew for it any more.
-            self._tenure.taint(owner)
+            self.live.discard(turn.id)
+            # The turn is running under an owner that must not renew for it any more; a reborn one
+            # may have adopted it.
+            self._tenure.taint(self._tenure.owner)
             raise
         finally:
-            self.live.discard(turn_id)
             typing.cancel()
 
     async def _history(self, agent: Agent, turn: Turn) -> tuple[HistoryEntry, ...]:
@@ -218,10 +223,15 @@ class Turner:
         await self._answers.finish(turn, run, ending, notice, Usage(), detail[:500])
 
     async def _cut(self, turn: Turn, run: str, mine: _Lane) -> None:
-        """The run was cancelled: by the person, or by the drain."""
+        """The run was cancelled: by the person, by the drain, or by an agent that cancelled itself."""
         if mine.stopped:
             mine.stopped = False
             await self._answers.give_up(turn, run, RunEnd.STOPPED, "stopped")
+            return
+        myself = asyncio.current_task()
+        if not self._draining and (myself is None or not myself.cancelling()):
+            # Released, it would run again and again, each time at a price.
+            await self._failed(turn, run, RunEnd.ERROR, notices.AGENT_FAILED, "the agent cancelled itself")
             return
         await self._ledger.release_turn(turn, run)
 

@@ -31,7 +31,10 @@ def configure(verbose: bool = False) -> None:
     """Send the logs of this process to standard error."""
     human = sys.stderr.isatty()
     renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer(colors=human) if human else structlog.processors.JSONRenderer()
+        # A plain traceback: the usual one shows the values of variables, and some are secrets.
+        structlog.dev.ConsoleRenderer(colors=human, exception_formatter=structlog.dev.plain_traceback)
+        if human
+        else structlog.processors.JSONRenderer()
     )
     structlog.configure(
         processors=[

@@ -231,6 +231,7 @@ def _end_attempt(conn: apsw.Connection, delivery: str, attempt: Attempt, change:
         conn.executemany(
             SQL.part_add, ((delivery, c.number, c.position, c.parent, c.text) for c in change.children)
         )
+        conn.execute(SQL.part_received_above, (delivery, attempt.part))
 
 
 def _apply_row(conn: apsw.Connection, held: Claim, change: Advance, lane: Lane, tries: int, now: Now) -> None:

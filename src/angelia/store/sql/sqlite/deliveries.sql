@@ -108,6 +108,11 @@ WITH RECURSIVE below (number) AS (
 UPDATE parts SET receipt = :receipt
 WHERE delivery = :delivery AND receipt IS NULL AND number IN (SELECT number FROM below);
 
+-- name: part_received_above
+-- It arrived whole after all, and its receipt came before it was split.
+UPDATE parts SET receipt = (SELECT p.receipt FROM parts p WHERE p.delivery = ?1 AND p.number = ?2)
+WHERE delivery = ?1 AND parent = ?2 AND receipt IS NULL;
+
 -- name: part_replaced
 UPDATE parts SET replaced = 1 WHERE delivery = ?1 AND number = ?2;
 
