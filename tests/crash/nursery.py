@@ -23,7 +23,8 @@ profiles:
   default:
     agent: {agent}
     platforms:
-      webhook: {{secret: "crash", deliver_url: "{url}", idempotent: {keyed}, text_limit: {limit}, allow: ["*"]}}
+      webhook:
+        {{secret: "crash", deliver_url: "{url}", idempotent: {keyed}, text_limit: {limit}, allow: ["*"]}}
 """
 
 
@@ -41,7 +42,8 @@ class Zygote:
         assert self._ask(None) == "ready"
 
     def _ask(self, command: dict[str, Any] | None) -> str:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         if command is not None:
             self._process.stdin.write(json.dumps(command) + "\n")
         ready, _, _ = select.select([self._process.stdout], [], [], PATIENCE_S * 2)
@@ -134,7 +136,8 @@ def settled(home: Path, inbounds: int) -> bool:
     """Whether nothing is open any more except what policy rests."""
     rows = ask(
         home,
-        "SELECT (SELECT count(*) FROM inbound), (SELECT count(*) FROM turns WHERE state IN ('waiting', 'running')),"
+        "SELECT (SELECT count(*) FROM inbound),"
+        " (SELECT count(*) FROM turns WHERE state IN ('waiting', 'running')),"
         " (SELECT count(*) FROM deliveries WHERE state IN ('pending', 'attempting')"
         "   OR (state = 'failed' AND due_at IS NOT NULL))",
     )

@@ -20,6 +20,9 @@ from pathlib import Path
 import pytest
 
 from angelia.model.markers import DOUBT, OPENING
+from angelia.seams.clock import clock_from
+from angelia.store.connection import open_connection
+from angelia.testing.checks import Arrived, problems_of
 from tests.crash.nursery import CLOCK, CONFIG, Zygote, address_of, ask, is_gone, post, settled, until
 from tests.crash.platform import Platform
 from tests.crash.stories import STORIES, Story
@@ -167,6 +170,7 @@ def check(run: Run, platform: Platform) -> None:
         drained = ask(home, f"SELECT count(*) FROM model_runs WHERE turn='{turn}' AND ending='drained'")[0][0]
         assert count == 1 + interruptions[turn] + drained, "every other run is a recorded interruption"
     _check_copies(run, platform)
+    _check_invariants(run, platform)
     states = Counter(row[0] for row in ask(home, "SELECT state FROM deliveries"))
     if story.arrives:
         assert set(states) == {"delivered"}, states
@@ -182,6 +186,17 @@ def check(run: Run, platform: Platform) -> None:
     ) == [(0,)]
 
 
+def _check_invariants(run: Run, platform: Platform) -> None:
+    """The invariants that all rings share, against the store and what people saw."""
+    connection = open_connection(run.home / "state.db", read_only=True)
+    try:
+        arrived = [Arrived(message.key, message.text, message.chat) for message in platform.seen]
+        problems = problems_of(connection, clock_from(CLOCK).now().wall, arrived)
+    finally:
+        connection.close()
+    assert problems == []
+
+
 def _check_copies(run: Run, platform: Platform) -> None:
     """Copies ≤ 1 + unconfirmed outcomes; every copy after the first says that it may be one."""
     copies: dict[tuple[str, int], list[str]] = defaultdict(list)
@@ -192,14 +207,14 @@ def _check_copies(run: Run, platform: Platform) -> None:
             continue
         copies[message.delivery, message.part].append(announced + message.text)
         announced = ""
-    doubts = dict(
-        ((delivery, part), count)
+    doubts = {
+        (delivery, part): count
         for delivery, part, count in ask(
             run.home,
             "SELECT delivery, part, count(*) FROM attempts WHERE ending IN"
             " ('unconfirmed', 'dropped', 'died', 'taken_over') GROUP BY delivery, part",
         )
-    )
+    }
     for key, texts in copies.items():
         assert len(texts) <= 1 + doubts.get(key, 0), (key, texts)
         for text in texts[1:]:

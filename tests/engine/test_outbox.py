@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from angelia import Accepted, Outbox, Outcome, Outgoing, Unconfirmed
+from angelia import Accepted, BadCredential, Outbox, Outcome, Outgoing, Unconfirmed
+from angelia.model.errors import BadCredentialError
 from angelia.testing.manual_clock import ManualClock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,6 +106,23 @@ async def test_what_the_function_raises_is_unconfirmed_and_repeated_with_the_mar
                 await clock.advance(1)
         assert (await settled).state == "delivered"
     assert [text.startswith("♻️ Recovered reply — ") for text in sent] == [False, True, True]
+
+
+async def test_a_refused_credential_stops_the_sending_and_is_told(ram: Path) -> None:
+    sent: list[str] = []
+
+    async def send(message: Outgoing) -> Outcome:
+        sent.append(message.text)
+        return BadCredential("401")
+
+    async with Outbox(ram / "bot.db", send) as outbox:
+        id = await outbox.owe("room", "hello")
+        async with asyncio.timeout(10):
+            with pytest.raises(BadCredentialError, match="401"):
+                await outbox.settled(id)
+        await outbox.owe("room", "and more")
+        record = await outbox.record(id)
+    assert (sent, record.state, record.tries) == (["hello"], "failed", 0)
 
 
 class Nursery:

@@ -13,7 +13,7 @@ from tests.engine.stage import Node, Stage
 from angelia.model import notices
 from angelia.model.errors import StoreUnavailableError
 from angelia.model.messages import Reception
-from angelia.model.outcomes import NotSent, RateLimited, Unconfirmed
+from angelia.model.outcomes import BadCredential, NotSent, RateLimited, Unconfirmed
 from angelia.store import sqlite
 from angelia.store.connection import open_connection
 from angelia.testing.fakes import Arrives, Held
@@ -338,3 +338,21 @@ async def test_a_loop_survives_a_store_that_comes_and_goes(stage: Stage) -> None
     await stage.advance(10)
     await at_rest()
     assert stage.talk.texts == ["You said: hello"]
+
+
+async def test_switched_off_a_refused_credential_still_stops_the_adapter(stage: Stage) -> None:
+    stage.platform(otherwise=BadCredential("revoked"))
+    node = await stage.start(protected=False)
+    told: list[str] = []
+    node.engine.roster.on_bad_credential = lambda adapter, detail: told.append(f"{adapter}: {detail}")
+    await node.say("one")
+    await node.say("two")
+    assert (told, len(stage.talk.calls)) == (["bot/talk: revoked"], 1)
+
+
+async def test_a_stop_while_the_store_cannot_be_written_ends_in_order(stage: Stage) -> None:
+    node = await stage.start()
+    node.faults.down = lambda verb: verb == "retire"
+    await node.stop()
+    assert stage.logged("owner.end")
+    await stage.start()

@@ -6,7 +6,8 @@ import asyncio
 
 from tests.engine.stage import BOT, Stage
 
-from angelia.model.outcomes import Accepted, RateLimited
+from angelia.agents.base import FallbackError
+from angelia.model.outcomes import Accepted, BadContent, ContentFault, RateLimited
 from angelia.store.ledger import OwnerKind
 from angelia.testing.fakes import Held
 from angelia.testing.manual_clock import at_rest
@@ -260,3 +261,57 @@ async def test_a_run_that_goes_on_over_a_lost_lease_is_not_paid_twice(stage: Sta
     await stage.advance(5)
     assert (stage.talk.texts, stage.agent.runs) == (["You said: slow"], 1)
     assert stage.runs() == ["answered"]
+
+
+async def test_an_adoption_that_the_store_refused_is_made_up_for(stage: Stage) -> None:
+    stage.agent.gate.clear()
+    node = await stage.start()
+    await node.say("slow")
+    node.faults.down = lambda verb: verb == "adopt"
+    await stage.clock.jump(20)
+    await stage.advance(6)
+    node.faults.down = lambda _verb: False
+    await stage.advance(12)
+    stage.agent.gate.set()
+    await at_rest()
+    await stage.advance(5)
+    assert (stage.talk.texts, stage.agent.runs) == (["You said: slow"], 1)
+    assert stage.runs() == ["answered"]
+
+
+async def test_trouble_with_an_adopted_run_does_not_block_its_conversation(stage: Stage) -> None:
+    """The reborn owner holds the turn now, so it is the one that must not renew for it."""
+    stage.agent.script = [FallbackError("429")]
+    stage.agent.gate.clear()
+    node = await stage.start()
+    await node.say("slow")
+    await stage.clock.jump(20)
+    await stage.advance(6)
+    node.faults.down = lambda verb: verb == "next_run"
+    stage.agent.gate.set()
+    await at_rest()
+    node.faults.down = lambda _verb: False
+    await stage.advance(10)
+    assert stage.talk.texts == ["You said: slow"]
+    assert stage.runs() == ["interrupted", "answered"]
+
+
+async def test_a_receipt_that_comes_before_a_split_holds_for_the_pieces(stage: Stage) -> None:
+    """A frozen process hears of its success just before another one splits the same part."""
+    free, too_long = asyncio.Event(), asyncio.Event()
+    stage.platform(
+        Held(free, arrives_first=True), Held(too_long, BadContent(ContentFault.TOO_LONG)), RateLimited(60)
+    )
+    frozen = await stage.start(kind=OwnerKind.LIBRARY)
+    await stage.start(kind=OwnerKind.LIBRARY)
+    id = await frozen.owe("word " * 700)
+    frozen.faults.frozen = thaw = asyncio.Event()
+    await stage.advance(20)
+    assert len(stage.talk.calls) == 2
+    thaw.set()
+    free.set()
+    await at_rest()
+    too_long.set()
+    await at_rest()
+    await stage.advance(100)
+    assert (stage.record(id).state, len(stage.talk.seen)) == ("delivered", 1)

@@ -65,6 +65,16 @@ async def test_n7_an_agent_error_ends_in_one_short_notice(stage: Stage) -> None:
     assert (stage.turns(), stage.runs()) == ([("answered", "error")], ["error"])
 
 
+async def test_an_agent_that_cancels_itself_is_paid_once_and_ends_in_a_notice(stage: Stage) -> None:
+    """Some libraries let a cancellation of their own escape: that is neither a stop nor a drain."""
+    stage.agent.script = [asyncio.CancelledError(), asyncio.CancelledError()]
+    node = await stage.start()
+    await node.say("hello")
+    await stage.advance(30)
+    assert (stage.talk.texts, stage.agent.runs) == ([notices.AGENT_FAILED], 1)
+    assert (stage.turns(), stage.runs()) == ([("answered", "error")], ["error"])
+
+
 async def test_an_agent_that_raises_anything_ends_in_a_notice(stage: Stage) -> None:
     stage.agent.script = [ZeroDivisionError("a bug")]
     node = await stage.start()

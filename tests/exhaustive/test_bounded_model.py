@@ -60,7 +60,7 @@ def test_every_longer_word_with_three_parts(kind: str) -> None:
 
 @pytest.mark.parametrize("facts", [{"requested": True}, {"inherited_doubt": True}], ids=str)
 @KINDS
-def test_requested_and_inherited(kind: str, facts: dict[str, object]) -> None:
+def test_requested_and_inherited(kind: str, facts: dict[str, bool]) -> None:
     count = search(fresh(PROMISES[kind], 2, **facts), CORE, calls=2)
     assert count.states >= 200
 

@@ -11,6 +11,9 @@ from tests.simulation.world import play
 
 def main(arguments: list[str]) -> int:
     numbers = [int(argument) for argument in arguments]
+    if not 1 <= len(numbers) <= 2:
+        print(__doc__)
+        return 2
     if len(numbers) == 1:
         story = play(numbers[0])
         print("\n".join(story.trace))

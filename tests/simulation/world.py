@@ -158,6 +158,7 @@ class World:
 
     async def _thaw(self, node: Node, after_s: float) -> None:
         await lapse(after_s)
+        await self.awake.wait()
         if node.process.alive and node.process.frozen:
             self.witness.note(node.name, "goes on")
             node.process.thaw()

@@ -47,7 +47,7 @@ def ours() -> tuple[Source, ...]:
 
 
 @cache
-def tests() -> tuple[Source, ...]:
+def proofs() -> tuple[Source, ...]:
     """The tests."""
     return tuple(read(ROOT / "tests"))
 

@@ -29,7 +29,7 @@ def existing() -> set[tuple[str, str]]:
     """(file below tests, name) of every test function."""
     return {
         (source.name.removeprefix("tests/"), node.name)
-        for source in sources.tests()
+        for source in sources.proofs()
         for node in ast.walk(source.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
     }

@@ -19,7 +19,7 @@ from angelia.model.errors import StoreDamagedError, StoreUnavailableError
 from angelia.model.ids import Lane
 from angelia.model.messages import NO_USAGE, NewDelivery, Usage
 from angelia.model.plan import PassEnd
-from angelia.model.record import Record
+from angelia.model.record import Ending, Record
 from angelia.model.states import RunEnd
 from angelia.seams.clock import Clock
 from angelia.store.ledger import Ledger, Turn
@@ -68,15 +68,26 @@ class Answers:
         if not self._protected:
             # Closed before the first byte: it never runs again, and nothing is owed.
             if await self._commit(turn, run, ending, usage, detail, None):
-                connection = self._roster.get(turn.lane.adapter)
-                record, _ = await send_unprotected(delivery, connection, self._clock)
+                record, _ = await self._send_unprotected(delivery)
                 if record.missing is not None:
                     log.error("a reply is LOST: the ledger is off", action="answer.lost", turn=turn.id)
             return
         if await self._commit(turn, run, ending, usage, detail, delivery):
             self._on_delivery(turn.lane)
         else:
-            log.error("an answer came too late: its turn is no longer ours", action="answer.stale", turn=turn.id)
+            log.error(
+                "an answer came too late: its turn is no longer ours", action="answer.stale", turn=turn.id
+            )
+
+    async def _send_unprotected(self, delivery: NewDelivery) -> tuple[Record, PassEnd]:
+        """One pass that nothing protects. A refused credential stops the adapter here, too."""
+        connection = self._roster.get(delivery.lane.adapter)
+        record, end = await send_unprotected(delivery, connection, self._clock)
+        refused = next((a for a in record.attempts if a.ending is Ending.BAD_CREDENTIAL), None)
+        if refused is not None and connection is not None:
+            self._roster.remove(connection.id, connection.adapter)
+            self._roster.on_bad_credential(connection.id, refused.detail)
+        return record, end
 
     def _parts(self, lane: Lane, text: str) -> tuple[str, ...]:
         """``text`` cut for its platform; a splitter that fails is no reason to lose an answer."""
@@ -123,8 +134,7 @@ class Answers:
                             action="answer.unprotected",
                             turn=turn.id,
                         )
-                        connection = self._roster.get(turn.lane.adapter)
-                        made = await send_unprotected(delivery, connection, self._clock)
+                        made = await self._send_unprotected(delivery)
                         sent = made if made[0].attempts else None  # nothing left: tried again
                     await self._clock.sleep(1.0)
         finally:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from angelia.model import limits
+from angelia.model.errors import StoreDamagedError, StoreUnavailableError
 from angelia.seams.clock import Clock
 from angelia.seams.rng import Rng
 from angelia.store.ledger import Ledger, OwnerKind, TakenOver
@@ -33,6 +34,7 @@ class Tenure:
         self._renewed_at = 0
         self._tainted = False
         self.owner = ""
+        self._former: list[str] = []
         #: The turns whose runs are going in this process.
         self.live_turns: Callable[[], Sequence[str]] = tuple
 
@@ -60,6 +62,7 @@ class Tenure:
         asked_at = self._clock.now().steady
         if not self._tainted and await self._ledger.renew(self.owner):
             self._renewed_at = asked_at
+            await self._inherit()
             return
         log.warning("the lease was lost; going on as a new owner", action="owner.reborn", owner=self.owner)
         await self._register(reborn=True)
@@ -71,11 +74,23 @@ class Tenure:
         await self._ledger.start(owner, self._kind, reborn)
         self.owner, self._renewed_at, self._tainted = owner, asked_at, False
         if old:
+            self._former.append(old)
+        await self._inherit()
+
+    async def _inherit(self) -> None:
+        """What earlier owners of this process left; asked again if the store fails in between."""
+        while self._former:
             # A run that is going here is no interruption, whatever became of the lease.
-            await self._ledger.adopt(old, owner, self.live_turns())
-            await self._ledger.retire(old)
+            await self._ledger.adopt(self._former[0], self.owner, self.live_turns())
+            await self._ledger.retire(self._former[0])
+            del self._former[0]
 
     async def end(self) -> None:
         """Gone from now on; the next start may take over at once."""
-        if self.owner:
+        if not self.owner:
+            return
+        try:
             await self._ledger.retire(self.owner)
+        except (StoreUnavailableError, StoreDamagedError) as error:
+            # The lock or the lease tells the next start as much.
+            log.warning("the end could not be put on record", action="owner.end", error=str(error))

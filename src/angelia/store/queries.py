@@ -32,19 +32,17 @@ HANDLES = frozenset({"SQL"})
 class Queries:
     """The statements of one folder, by name: ``queries.delivery_claim``."""
 
-    __slots__ = ("_statements", "_where")
-
     def __init__(self, statements: Mapping[str, str], where: str) -> None:
         self._statements = dict(statements)
         self._where = where
+        # As attributes of their own they are found without a call: verbs ask for many a message.
+        self.__dict__.update(statements)
 
     def __getattr__(self, name: str) -> str:
+        """Only asked for names that there are not."""
         if name.startswith("_"):  # Python's own questions (copy, pickle): not ours to answer
             raise AttributeError(name)
-        try:
-            return self._statements[name]
-        except KeyError:
-            raise AttributeError(f"there is no SQL named {name!r} in {self._where}") from None
+        raise AttributeError(f"there is no SQL named {name!r} in {self._where}")
 
     def __dir__(self) -> list[str]:
         return sorted(self._statements)

@@ -33,17 +33,18 @@ WHERE gone_at IS NULL AND id <> :taker
 DELETE FROM owners
 WHERE gone_at < :before AND number < (SELECT max(number) FROM owners)
   AND id NOT IN (SELECT owner FROM deliveries WHERE state = 'attempting')
-  AND id NOT IN (SELECT owner FROM turns WHERE state = 'running');
+  AND id NOT IN (SELECT owner FROM turns INDEXED BY turns_open
+                 WHERE state IN ('waiting', 'running') AND state = 'running');
 
 -- name: claimed_by_the_gone
-SELECT d.id FROM deliveries d JOIN owners o ON o.id = d.owner
+SELECT d.id FROM deliveries d INDEXED BY deliveries_claimed JOIN owners o ON o.id = d.owner
 WHERE d.state = 'attempting' AND o.gone_at IS NOT NULL ORDER BY d.seq;
 
 -- name: running_by_the_gone
 SELECT t.id, t.fence, t.interruptions, t.profile, t.platform, t.chat, t.thread,
        (SELECT reply_to FROM inbound i WHERE i.turn = t.id ORDER BY i.id LIMIT 1)
-FROM turns t JOIN owners o ON o.id = t.owner
-WHERE t.state = 'running' AND o.gone_at IS NOT NULL ORDER BY t.seq;
+FROM turns t INDEXED BY turns_open JOIN owners o ON o.id = t.owner
+WHERE t.state IN ('waiting', 'running') AND t.state = 'running' AND o.gone_at IS NOT NULL ORDER BY t.seq;
 
 -- name: owner_started_after
 -- Whether the taker started after this attempt began: then its gateway restarted. Counted, not
@@ -51,8 +52,8 @@ WHERE t.state = 'running' AND o.gone_at IS NOT NULL ORDER BY t.seq;
 SELECT start_number > :attempt_start FROM owners WHERE id = :taker;
 
 -- name: rested_and_released
-SELECT d.id FROM deliveries d
-WHERE d.state = 'failed' AND d.due_at IS NULL
+SELECT d.id FROM deliveries d INDEXED BY deliveries_due
+WHERE d.state IN ('pending', 'failed') AND d.state = 'failed' AND d.due_at IS NULL
   AND (SELECT start FROM attempts a WHERE a.delivery = d.id ORDER BY number DESC LIMIT 1) < :start;
 
 -- name: release_rested

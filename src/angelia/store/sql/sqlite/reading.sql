@@ -33,7 +33,7 @@ ORDER BY seq LIMIT 1;
 
 -- name: lanes_due
 -- Only rows that lead their lane: what waits behind another must not use up the limit.
-SELECT profile, platform, chat, thread FROM deliveries
+SELECT profile, platform, chat, thread FROM deliveries INDEXED BY deliveries_due
 WHERE state IN ('pending', 'failed') AND due_at <= :steady AND profile = :profile AND platform = :platform
   AND NOT EXISTS (
         SELECT 1 FROM deliveries e

@@ -13,7 +13,7 @@ WHERE profile = :profile AND platform = :platform AND chat = :chat AND message_i
 -- name: inbound_edit
 UPDATE inbound SET text = :text
 WHERE profile = :profile AND platform = :platform AND chat = :chat AND message_id = :message_id
-  AND turn IN (SELECT id FROM turns WHERE state = 'waiting');
+  AND EXISTS (SELECT 1 FROM turns t WHERE t.id = inbound.turn AND t.state = 'waiting');
 
 -- name: turn_add
 INSERT INTO turns (id, profile, platform, chat, thread, kind, state, received_at)
@@ -25,8 +25,8 @@ UPDATE chats SET unreachable_at = NULL, detail = ''
 WHERE profile = :profile AND platform = :platform AND chat = :chat AND unreachable_at < :sent_at;
 
 -- name: turns_waiting
-SELECT t.id, t.profile, t.platform, t.chat, t.thread, t.kind FROM turns t
-WHERE t.state = 'waiting'
+SELECT t.id, t.profile, t.platform, t.chat, t.thread, t.kind FROM turns t INDEXED BY turns_open
+WHERE t.state IN ('waiting', 'running') AND t.state = 'waiting'
   AND (t.kind = 'command' OR NOT EXISTS (
         SELECT 1 FROM turns e
         WHERE e.profile = t.profile AND e.platform = t.platform AND e.chat = t.chat AND e.thread = t.thread
