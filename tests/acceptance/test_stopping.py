@@ -127,7 +127,8 @@ async def test_a_clock_that_jumps_under_a_run_and_an_owed_row_repeats_nothing(
     home.configure(service.url, agent=echo(0))
     async with receiver(port) as late, running(home, **ahead(step_s)) as gateway:
         await all_delivered(home, 2)
-        assert sorted(late.texts) == ["owed", "running"]
+        # The first may have died with a call that was just being refused: then its copy says so.
+        assert sorted(text.rpartition("\n")[2] for text in late.texts) == ["owed", "running"]
         assert await gateway.say("owed", "m1") == 200  # still known
         assert endings(why(home, "m1")[0]) == ["answered"]
         assert sorted(endings(why(home, "m2")[0])) == ["answered", "interrupted"]

@@ -279,6 +279,17 @@ async def test_e13_one_id_at_two_bots_is_answered_by_each_and_its_replay_by_none
     assert (houses.room.texts("alice"), houses.room.texts("bob")) == (["both"], ["both"])
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_the_printed_address_answers_200(houses: Houses, method: str) -> None:
+    home = houses.home()
+    (home / "config.yaml").write_text(
+        "gateway: {listen: '127.0.0.1:0'}\nprofiles: {default: {agent: {kind: echo}, platforms: {web: {}}}}\n"
+    )
+    gateway = await houses.start(home)
+    async with houses.session.request(method, gateway.address) as answer:
+        assert (answer.status, answer.content_type) == (200, "text/html")
+
+
 async def test_an_address_that_is_taken_is_named_and_leaves_the_home_free(houses: Houses) -> None:
     home = houses.home()
     with socket.socket() as taken:

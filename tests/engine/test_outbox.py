@@ -108,6 +108,22 @@ async def test_what_the_function_raises_is_unconfirmed_and_repeated_with_the_mar
     assert [text.startswith("♻️ Recovered reply — ") for text in sent] == [False, True, True]
 
 
+@pytest.mark.parametrize("receipt", [None, 17, "lone \ud800"])
+async def test_an_acceptance_with_any_receipt_is_one(ram: Path, receipt: Any) -> None:
+    """A platform that gives none must not be asked for it by sending again."""
+    sent: list[str] = []
+
+    async def send(message: Outgoing) -> Outcome:
+        sent.append(message.text)
+        assert len(sent) < 5
+        return Accepted(receipt)
+
+    async with Outbox(ram / "bot.db", send) as outbox:
+        async with asyncio.timeout(10):
+            record = await outbox.settled(await outbox.owe("room", "hello"))
+    assert (sent, record.state) == (["hello"], "delivered")
+
+
 async def test_a_refused_credential_stops_the_sending_and_is_told(ram: Path) -> None:
     sent: list[str] = []
 

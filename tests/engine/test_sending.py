@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tests.engine.stage import BOT, Stage
@@ -11,7 +12,7 @@ from tests.engine.stage import BOT, Stage
 from angelia.model import limits
 from angelia.model.ids import AdapterId, Lane
 from angelia.model.messages import NewDelivery, Outgoing
-from angelia.model.outcomes import Accepted, BadContent, NotSent, Refused
+from angelia.model.outcomes import Accepted, BadContent, NotSent, RateLimited, Refused
 from angelia.platforms.base import Capabilities
 from angelia.testing.fakes import Arrives, Held, ScriptedAdapter
 
@@ -227,6 +228,25 @@ async def test_an_adapter_that_raises_has_taught_nothing(stage: Stage) -> None:
     assert stage.record(id).attempts[0].ending == "unconfirmed"
     await stage.advance(31)
     assert stage.talk.texts[0].startswith("♻️")
+
+
+async def test_an_adapter_that_answers_with_no_outcome_has_taught_nothing(stage: Stage) -> None:
+    wrong: Any = None
+    stage.platform(lambda _message: wrong)
+    node = await stage.start()
+    owner = node.engine.tenure.owner
+    id = await node.owe("hello")
+    assert (stage.record(id).state, stage.record(id).attempts[0].ending) == ("failed", "unconfirmed")
+    await stage.advance(31)
+    assert (stage.record(id).state, node.engine.tenure.owner) == ("delivered", owner)
+
+
+async def test_a_detail_that_cannot_be_stored_harms_no_row(stage: Stage) -> None:
+    stage.platform(Refused("lone \ud800 and \x00"), RateLimited(float("nan")))
+    node = await stage.start()
+    id = await node.owe("hello")
+    await stage.advance(100)
+    assert (stage.record(id).state, len(stage.talk.seen)) == ("delivered", 1)
 
 
 async def test_g1_thread_and_reply_anchor_come_back_with_a_redelivery(stage: Stage) -> None:

@@ -210,6 +210,34 @@ async def test_an_unprotected_send_that_left_nothing_is_tried_again(stage: Stage
     assert (len(stage.talk.texts), stage.record().state) == (1, "delivered")
 
 
+async def test_an_answer_kept_until_the_end_of_the_drain_has_a_last_chance(stage: Stage) -> None:
+    node = await stage.start()
+    node.faults.down = lambda verb: verb == "finish_turn"
+    await node.say("hello")
+    await stage.advance(70)  # sent unprotected by now
+    node.faults.down = lambda _verb: False
+    for task in node.tasks:
+        if task.get_name().startswith("turns "):
+            task.cancel()
+    await at_rest()
+    assert (stage.turns(), stage.runs()) == ([("answered", "")], ["answered"])
+    await stage.advance(60)
+    assert (stage.talk.texts, stage.agent.runs) == (["You said: hello"], 1)
+
+
+async def test_unprotected_keeps_a_rate_limit_that_is_on_record(stage: Stage) -> None:
+    stage.platform(RateLimited(200))
+    node = await stage.start()
+    await node.owe("news")
+    node.faults.down = lambda verb: verb == "finish_turn"
+    await node.say("hello")
+    await stage.advance(150)
+    assert len(stage.talk.calls) == 1
+    node.faults.down = lambda _verb: False
+    await stage.advance(100)
+    assert stage.talk.texts[1:] == ["You said: hello"]
+
+
 async def test_unprotected_waits_for_an_adapter_and_is_owed_if_none_comes(stage: Stage) -> None:
     node = await stage.start()
     node.disconnect()

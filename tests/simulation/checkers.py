@@ -141,14 +141,20 @@ def _passes(record: Record) -> Iterator[str]:
 
 def _conversations(world: World, records: list[Record]) -> Iterator[str]:
     """Answers are written in the order of their questions, and reach who asked."""
-    order = dict(world.ask("SELECT id, seq FROM turns WHERE kind = 'message'"))
-    lanes: dict[object, int] = {}
+    asked = {
+        turn: (seq, conversation)
+        for turn, seq, *conversation in world.ask(
+            "SELECT id, seq, platform, chat, thread FROM turns WHERE kind = 'message'"
+        )
+    }
+    newest: dict[str, int] = {}
     for record in records:
-        if record.turn is None or record.turn not in order or record.origin != "turn" or record.moves:
+        if record.turn is None or record.turn not in asked:
             continue
-        if order[record.turn] < lanes.get(record.lane, 0):
+        seq, conversation = asked[record.turn]
+        if seq < newest.get(str(conversation), 0):
             yield f"7: delivery {record.id} answers an older question than the delivery before it"
-        lanes[record.lane] = order[record.turn]
+        newest[str(conversation)] = seq
     for platform in world.platforms.values():
         for arrival in platform.arrived:
             words = arrival.text.split("answer to q")

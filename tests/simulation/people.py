@@ -83,6 +83,7 @@ class User:
         """The platform replays until somebody acknowledges, sometimes to two at once."""
         inbound = self._inbound(said, said.text)
         while not said.acked:
+            await self.world.awake.wait()
             if self.dice.chance(self.world.mixture.duplicate_p / 3):
                 self.world.begin(self._offer(said, inbound))
             await self._offer(said, inbound)

@@ -18,6 +18,7 @@ from tests.simulation.world import Story, play
 #: Seeds that have found something, and what it was.
 STORIES: dict[int, str] = {
     4: "a further part went out inside a rate limit that another lane had learned meanwhile",
+    1025: "a turn whose start was committed without an answer stayed running, and nobody worked on it",
 }
 
 #: Together they reach every branch below.

@@ -8,6 +8,7 @@ the one documented hole: the turn may run again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import structlog
@@ -22,7 +23,7 @@ from angelia.model.plan import PassEnd
 from angelia.model.record import Ending, Record
 from angelia.model.states import RunEnd
 from angelia.seams.clock import Clock
-from angelia.store.ledger import Ledger, Turn
+from angelia.store.ledger import Finished, Ledger, Turn
 
 log = structlog.get_logger("angelia")
 
@@ -32,7 +33,7 @@ _RAW_CUT = 1000
 
 class Answers:
     """Ends turns. ``split`` cuts a text for the platform of a lane; ``on_delivery`` is hinted
-    with the lane of each committed delivery. ``protected``: the setting ``delivery_ledger``."""
+    with the lane of each committed delivery, and with its record where that is known. ``protected``: the setting ``delivery_ledger``."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class Answers:
         clock: Clock,
         roster: Roster,
         split: Callable[[Lane, str], list[str]],
-        on_delivery: Callable[[Lane], None],
+        on_delivery: Callable[[Lane, Record | None], None],
         protected: bool = True,
     ) -> None:
         self._ledger = ledger
@@ -72,8 +73,9 @@ class Answers:
                 if record.missing is not None:
                     log.error("a reply is LOST: the ledger is off", action="answer.lost", turn=turn.id)
             return
-        if await self._commit(turn, run, ending, usage, detail, delivery):
-            self._on_delivery(turn.lane)
+        finished = await self._commit(turn, run, ending, usage, detail, delivery)
+        if finished is not None:
+            self._on_delivery(turn.lane, finished.fresh)
         else:
             log.error(
                 "an answer came too late: its turn is no longer ours", action="answer.stale", turn=turn.id
@@ -88,6 +90,13 @@ class Answers:
             self._roster.remove(connection.id, connection.adapter)
             self._roster.on_bad_credential(connection.id, refused.detail)
         return record, end
+
+    async def _held(self, lane: Lane) -> bool:
+        """Whether a rate limit holds the chat, as far as the store can still be read."""
+        try:
+            return await self._ledger.held_until(lane) > self._clock.now().steady
+        except (StoreUnavailableError, StoreDamagedError):
+            return False
 
     def _parts(self, lane: Lane, text: str) -> tuple[str, ...]:
         """``text`` cut for its platform; a splitter that fails is no reason to lose an answer."""
@@ -110,9 +119,10 @@ class Answers:
         usage: Usage,
         detail: str,
         delivery: NewDelivery | None,
-    ) -> bool:
+    ) -> Finished | None:
         kept_since: int | None = None
         sent: tuple[Record, PassEnd] | None = None
+        on_the_wire = False
         try:
             while True:
                 try:
@@ -128,15 +138,24 @@ class Answers:
                         error=str(error),
                     )
                     patience_ms = limits.unprotected_after_s * limits.SECOND_MS
-                    if sent is None and delivery is not None and now - kept_since >= patience_ms:
+                    impatient = sent is None and delivery is not None and now - kept_since >= patience_ms
+                    if delivery is not None and impatient and not await self._held(turn.lane):
                         log.critical(
                             "an answer is sent UNPROTECTED: a crash now may repeat it",
                             action="answer.unprotected",
                             turn=turn.id,
                         )
+                        on_the_wire = True
                         made = await self._send_unprotected(delivery)
+                        on_the_wire = False
                         sent = made if made[0].attempts else None  # nothing left: tried again
                     await self._clock.sleep(1.0)
+        except asyncio.CancelledError:
+            if kept_since is not None and not on_the_wire:
+                # The last chance: the store may be back since a moment ago, and what is lost now
+                # would be paid for again. A call that was cut is in nobody's record: the one hole.
+                await self._ledger.finish_turn(turn, run, ending, usage, detail, delivery, sent)
+            raise
         finally:
             if kept_since is not None:
                 self.kept -= 1

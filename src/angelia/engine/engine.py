@@ -86,7 +86,7 @@ class Engine:
     async def enqueue(self, delivery: NewDelivery) -> Record:
         """Owe a notice from now on; it goes out when its lane is free."""
         record = await self.ledger.enqueue(delivery)
-        self.lanes.hint(record.lane)
+        self.lanes.hint(record.lane, record)
         return record
 
     async def stop(self) -> None:

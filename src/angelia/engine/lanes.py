@@ -2,7 +2,8 @@
 
 A lane's deliveries go out one after another; lanes do not wait for each other. A hint for a
 lane that is already being worked makes it look once more, so no hint is lost between the
-last look and the end of the task.
+last look and the end of the task. Whoever has just committed a delivery may hand its record
+along, so that the first send need not read what was written a moment ago.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from angelia.engine.sender import Sender
 from angelia.engine.service import wait_within
 from angelia.model.errors import StoreUnavailableError
 from angelia.model.ids import Lane
+from angelia.model.record import Record
 from angelia.seams.clock import Clock
 
 log = structlog.get_logger("angelia")
@@ -30,31 +32,32 @@ class Lanes:
         self._sender = sender
         self._clock = clock
         self._tasks: dict[Lane, asyncio.Task[None]] = {}
-        self._again: set[Lane] = set()
+        #: Lanes in work that were hinted meanwhile, with the one fresh delivery since, if it is one.
+        self._again: dict[Lane, Record | None] = {}
         self._open = True
 
-    def hint(self, lane: Lane) -> None:
-        """There may be something to send in this lane now."""
+    def hint(self, lane: Lane, fresh: Record | None = None) -> None:
+        """There may be something to send in this lane now; ``fresh``: this, just committed."""
         if not self._open:
             return
         if lane in self._tasks:
-            self._again.add(lane)
+            self._again[lane] = None if lane in self._again else fresh
             return
-        self._tasks[lane] = asyncio.create_task(self._run(lane), name=f"lane {lane}")
+        self._tasks[lane] = asyncio.create_task(self._run(lane, fresh), name=f"lane {lane}")
 
-    async def _run(self, lane: Lane) -> None:
+    async def _run(self, lane: Lane, fresh: Record | None) -> None:
         try:
             while True:
-                self._again.discard(lane)
-                await self._sender.work(lane)
+                await self._sender.work(lane, fresh)
                 if lane not in self._again or not self._open:
                     return
+                fresh = self._again.pop(lane)
         except StoreUnavailableError as error:
             log.warning("a lane waits for the store", action="lane.waits", lane=str(lane), error=str(error))
         except Exception:
             log.exception("a lane failed", action="lane.failed", lane=str(lane))
         finally:
-            self._again.discard(lane)
+            self._again.pop(lane, None)
             del self._tasks[lane]
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ the truth. Nothing is decided from memory that is not on record.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -19,8 +20,8 @@ from angelia.engine.tenure import Tenure
 from angelia.model import limits
 from angelia.model.errors import StoreUnavailableError
 from angelia.model.ids import Claim, Lane, idempotency_key
-from angelia.model.messages import Outgoing
-from angelia.model.outcomes import Accepted, LookUp, Outcome, Unconfirmed
+from angelia.model.messages import Outgoing, well_formed
+from angelia.model.outcomes import Accepted, LookUp, Moved, Outcome, RateLimited, Unconfirmed
 from angelia.model.plan import LookUpFirst, PassEnds, Rest, Send, Settle, Step, WaitUntil, after, next_step
 from angelia.model.record import (
     Attempt,
@@ -61,11 +62,27 @@ def outgoing(record: Record, revision: Revision) -> Outgoing:
     )
 
 
+def sound(outcome: object) -> Outcome:
+    """What an adapter answered, as the store can keep it. What is no outcome has taught nothing.
+
+    An acceptance without a receipt is one all the same: the part must not count as missing."""
+    if not isinstance(outcome, Outcome):
+        return Unconfirmed(f"the adapter answered with {type(outcome).__name__}, which is no outcome")
+    if isinstance(outcome, Accepted):
+        known: object = outcome.receipt
+        return Accepted("" if known is None else well_formed(str(known)))
+    if isinstance(outcome, Moved):
+        outcome = replace(outcome, chat=well_formed(str(outcome.chat)))
+    if isinstance(outcome, RateLimited) and math.isnan(outcome.wait_s):
+        outcome = replace(outcome, wait_s=0.0)
+    return replace(outcome, detail=well_formed(str(outcome.detail or "")))
+
+
 async def call(connection: Connection, message: Outgoing) -> Outcome:
     """One wire call. An adapter that raises has taught nothing: unconfirmed."""
     crash.point("wire.before")
     try:
-        outcome = await connection.adapter.send(message)
+        outcome = sound(await connection.adapter.send(message))
     except Exception as error:
         log.exception(
             "an adapter raised instead of answering", action="send.raised", adapter=str(connection.id)
@@ -90,8 +107,11 @@ class Sender:
         #: Answers kept for want of a store are committed before any claim.
         self.answers_kept: Callable[[], int] = lambda: 0
 
-    async def work(self, lane: Lane) -> None:
-        """Go on until nothing of the lane may go now."""
+    async def work(self, lane: Lane, fresh: Record | None = None) -> None:
+        """Go on until nothing of the lane may go now. ``fresh``: a delivery of the lane as it was
+        just committed. It is planned with as if it had been read: whether it is still so, and
+        whether nothing older is owed, is for the claim to say; else the store is asked. Once its
+        pass is over, only what was committed after it can be owed, and that has a hint of its own."""
         while (connection := self._roster.get(lane.adapter)) is not None:
             # The place among the calls in flight comes first: a lease, a plan or a claim that
             # had to wait for it would be old before the first byte.
@@ -100,15 +120,17 @@ class Sender:
                     return
                 if self._roster.get(lane.adapter) is not connection:
                     continue
-                record = await self._ledger.head(lane)
+                record = fresh or await self._ledger.head(lane)
                 if record is None:
                     return
                 step = next_step(record, connection.promise, self._clock.now())
-                if not await self._take(step, record, connection):
+                went = await self._take(step, record, connection)
+                if went is (_Went.OVER if fresh is not None else _Went.NOTHING):
                     return
+                fresh = None
 
-    async def _take(self, step: Step, record: Record, connection: Connection) -> bool:
-        """Do what the plan says. False: nothing more may go in this lane now."""
+    async def _take(self, step: Step, record: Record, connection: Connection) -> _Went:
+        """Do what the plan says."""
         match step:
             case Settle(event):
                 await self._ledger.settle(record, event)
@@ -138,7 +160,7 @@ class Sender:
             log.exception("a look-up raised", action="look_up.raised", adapter=str(connection.id))
             found = LookUp.CANNOT_TELL
         if isinstance(found, Accepted):
-            await self._ledger.record_receipt(record.id, attempt.number, found.receipt)
+            await self._ledger.record_receipt(record.id, attempt.number, found.receipt or "")
         else:
             await self._ledger.note_look_up(record, attempt.number, found)
 

@@ -143,11 +143,23 @@ class Turner:
         run = self._rng.token()
         self.live.add(turn_id)  # already now: an owner that is reborn at this moment must see it
         try:
-            turn = await self._ledger.start_run(turn_id, run, self._tenure.owner, _model(agent, 0))
+            turn = await self._begin(turn_id, run, _model(agent, 0))
             if turn is not None:
                 await self._work(agent, turn, run, lane, mine)
         finally:
             self.live.discard(turn_id)
+
+    async def _begin(self, turn_id: str, run: str, model: str) -> Turn | None:
+        """Claim the turn. Whether a claim whose answer was lost is ours, only asking again tells:
+        else the turn would be running for ever, and nobody would work on it."""
+        while True:
+            try:
+                return await self._ledger.start_run(turn_id, run, self._tenure.owner, model)
+            except StoreUnavailableError as error:
+                if self._draining:
+                    raise
+                log.warning("a turn waits for the store", action="turn.waits", turn=turn_id, error=str(error))
+                await self._clock.sleep(1.0)
 
     async def _work(self, agent: Agent, turn: Turn, run: str, lane: Lane, mine: _Lane) -> None:
         """The runs of a turn that is ours, with the typing indicator around them."""

@@ -173,7 +173,8 @@ class Gateway:
     async def _health(self, _request: web.Request) -> web.StreamResponse:
         """200 when the store is writable, the take-over is committed and inbound accepts."""
         reasons = [] if self._phase == "running" else [f"the gateway is {self._phase}"]
-        if self.ledger.trouble:
+        # What is kept in memory waits for the store, also if another write has just succeeded.
+        if self.ledger.trouble or self.engine.sender.kept or self.engine.answers.kept:
             reasons.append("the store cannot be written")
         ready = not reasons
         reasons += [

@@ -38,6 +38,8 @@ class Server:
             if isinstance(route, web.RouteDef):
                 key = (adapter_id, route.method, route.path)
                 self._app.router.add_route(route.method, route.path, self._dispatch(key))
+                if route.method == "GET":  # who looks whether a page is there asks for its head
+                    self._app.router.add_route("HEAD", route.path, self._dispatch(key))
 
     def install(self, adapter_id: AdapterId, adapter: Adapter) -> None:
         """From now on this instance answers the paths of its adapter."""

@@ -69,6 +69,14 @@ class Turn:
     kind: TurnKind = TurnKind.MESSAGE
 
 
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A turn's end is on record. ``fresh``: its delivery as it is on record now, where that was
+    sure without reading it; a hint, as any record that was read is."""
+
+    fresh: Record | None = None
+
+
 class ClaimAnswer(StrEnum):
     """What became of a claim."""
 
@@ -191,10 +199,10 @@ class Ledger(Protocol):
         delivery: NewDelivery | None = None,
         sent: tuple[Record, PassEnd] | None = None,
         gave_up: str = "",
-    ) -> bool:
+    ) -> Finished | None:
         """Run ended, turn answered (or, with ``gave_up``, given up), delivery and its parts
         pending: one commit. ``sent``: the delivery was already sent unprotected, its attempts
-        are part of the commit. False: the claim on the turn is stale, nothing changed."""
+        are part of the commit. ``None``: the claim on the turn is stale, nothing changed."""
         ...
 
     async def release_turn(self, turn: Turn, run: str) -> bool:

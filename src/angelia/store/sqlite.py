@@ -41,6 +41,7 @@ from angelia.store.ledger import (
     Advance,
     AdvanceAnswer,
     ClaimAnswer,
+    Finished,
     Limit,
     OwnerKind,
     TakenOver,
@@ -165,7 +166,7 @@ class SqliteLedger:
         delivery: NewDelivery | None = None,
         sent: tuple[Record, PassEnd] | None = None,
         gave_up: str = "",
-    ) -> bool:
+    ) -> Finished | None:
         return await self._write(
             "finish_turn",
             lambda c, now: turns.finish_turn(

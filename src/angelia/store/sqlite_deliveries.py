@@ -22,19 +22,20 @@ from angelia.store.ledger import Advance, AdvanceAnswer, ClaimAnswer
 from angelia.store.rows import SQL, Row, held_until, load_record, many, number, one
 
 
-def insert(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: Now) -> None:
-    """A new delivery with its parts, ``pending``; abandoned at once if its chat is unreachable.
-    Recording the same id, or the same turn, again changes nothing."""
-    if _add_usual(conn, new, turn, now) is None:
-        _insert_with_care(conn, new, turn, now)
-
-
 def enqueue(conn: apsw.Connection, new: NewDelivery, now: Now) -> Record:
     """See ``Ledger.enqueue``."""
-    added = _add_usual(conn, new, None, now)
+    return insert(conn, new, None, now) or load_record(conn, new.id)
+
+
+def insert(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: Now) -> Record | None:
+    """A new delivery with its parts, ``pending``; abandoned at once if its chat is unreachable.
+    Recording the same id, or the same turn, again changes nothing.
+
+    Returns what is on record now, where that is sure without reading it (the usual case)."""
+    added = _add_usual(conn, new, turn, now)
     if added is None:
-        _insert_with_care(conn, new, None, now)
-        return load_record(conn, new.id)
+        _insert_with_care(conn, new, turn, now)
+        return None
     seq, newest_start, limited = added
     # What was written a moment ago need not be read back; the exam compares it with what is.
     return Record(
@@ -48,6 +49,7 @@ def enqueue(conn: apsw.Connection, new: NewDelivery, now: Now) -> Record:
         due_at=now.steady,
         requested=new.requested,
         origin=new.origin,
+        turn=turn,
         newest_start=newest_start or 0,
         held_until=held_until(conn, *new.lane[:3]) if limited else 0,
     )

@@ -15,7 +15,7 @@ from angelia.model.states import RunEnd, TurnEvent, TurnState, turn_step
 from angelia.seams.clock import Now
 from angelia.store import sqlite_deliveries as deliveries
 from angelia.store import sqlite_unprotected as unprotected
-from angelia.store.ledger import Turn, TurnKind
+from angelia.store.ledger import Finished, Turn, TurnKind
 from angelia.store.rows import SQL, many, one
 
 
@@ -149,7 +149,7 @@ def finish_turn(
     sent: tuple[Record, PassEnd] | None,
     gave_up: str,
     now: Now,
-) -> bool:
+) -> Finished | None:
     """See ``Ledger.finish_turn``."""
     event = TurnEvent.GAVE_UP if gave_up else TurnEvent.ANSWERED
     expected = TurnState.RUNNING if run else TurnState.WAITING
@@ -166,14 +166,14 @@ def finish_turn(
         },
     )
     if conn.changes() == 0:
-        return _finished(conn, turn, run, ending, delivery, state)
+        return Finished() if _finished(conn, turn, run, ending, delivery, state) else None
     if run:
         end_run(conn, run, ending, usage, detail, now)
     if delivery is not None and sent is not None:
         unprotected.insert_sent(conn, delivery, turn.id, *sent, now)
     elif delivery is not None:
-        deliveries.insert(conn, delivery, turn.id, now)
-    return True
+        return Finished(deliveries.insert(conn, delivery, turn.id, now))
+    return Finished()
 
 
 def _finished(

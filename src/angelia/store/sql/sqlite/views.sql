@@ -15,7 +15,7 @@ SELECT number, owner, start FROM attempts WHERE delivery = ?1 ORDER BY number;
 -- name: view_runs
 SELECT id, model, owner, started_at, ended_at, ending, detail, input_tokens, output_tokens
 FROM model_runs WHERE turn = ?1
-ORDER BY started_at, ended_at IS NULL, ended_at, ending NOT IN ('interrupted', 'drained', 'fallback'), id;
+ORDER BY rowid;
 
 -- name: view_turn
 SELECT id, kind, state, reason, received_at, ended_at, interruptions FROM turns WHERE id = ?1;

@@ -86,8 +86,9 @@ CREATE TABLE inbound (
 ) STRICT;
 CREATE INDEX inbound_by_turn ON inbound (turn);
 
+-- In the order in which they began (rowid): a stepped clock must not turn a story around.
 CREATE TABLE model_runs (
-    id            TEXT PRIMARY KEY,
+    id            TEXT NOT NULL UNIQUE,
     turn          TEXT NOT NULL,
     owner         TEXT NOT NULL,
     model         TEXT NOT NULL,
@@ -99,7 +100,7 @@ CREATE TABLE model_runs (
     input_tokens  INTEGER,
     output_tokens INTEGER,
     CHECK ((ending IS NULL) = (ended_at IS NULL))
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX model_runs_by_turn ON model_runs (turn);
 
 CREATE TABLE deliveries (
