@@ -17,10 +17,10 @@ from angelia.seams.clock import Clock, Now
 from angelia.store.invariants import problems
 from angelia.store.sqlite import SqliteLedger
 from angelia.store.sqlite_operator import cancel, mark_delivered, send_again
+from angelia.store.sqlite_reading import latest_answer
 from angelia.store.views import (
     DeliveryView,
     chats_view,
-    latest_answer,
     list_deliveries,
     show,
     status,

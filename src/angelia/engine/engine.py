@@ -51,7 +51,7 @@ class Engine:
         self.clock = clock
         self.protected = protected
         self.roster = Roster()
-        self.tenure = Tenure(ledger, clock, rng, kind, lock_held)
+        self.tenure = Tenure(ledger, clock, rng, kind, lock_held, protected)
         self.sender = Sender(ledger, clock, self.tenure, self.roster)
         self.lanes = Lanes(self.sender, clock)
         self.answers = Answers(ledger, clock, self.roster, split, self.lanes.hint, protected)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from angelia.model.errors import StoreUnavailableError
+from angelia.model.errors import StoreDamagedError, StoreUnavailableError
 from angelia.model.ids import Lane
 from angelia.model.messages import Inbound, Reception, well_formed
 from angelia.seams.rng import Rng
@@ -41,7 +41,10 @@ class Receiver:
         clean = _clean(inbound)
         kind = TurnKind.COMMAND if self._is_command(clean.text) else TurnKind.MESSAGE
         turn = self._rng.token()
-        reception = await self._ledger.accept(clean, turn, kind)
+        try:
+            reception = await self._ledger.accept(clean, turn, kind)
+        except StoreDamagedError as error:
+            raise StoreUnavailableError(str(error)) from error
         if reception is Reception.ACCEPTED:
             self._on_turn(turn, clean.lane, kind)
         return reception

@@ -67,6 +67,8 @@ class Rescuer:
     async def connected(self, adapter: AdapterId, chat: str | None = None) -> None:
         """A connection came up: what was not sent for want of one is due now, and what is due
         is queued in its lanes when this returns. Nothing waits for the sends."""
+        if not self._protected:
+            return  # rows already owed stay untouched and age
         await self._ledger.connected(adapter, chat)
         await self._queue((adapter,))
 

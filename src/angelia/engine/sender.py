@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from enum import Enum, auto
 from typing import TypeVar
 
 import structlog
@@ -92,6 +93,14 @@ async def call(connection: Connection, message: Outgoing) -> Outcome:
     return outcome
 
 
+class _Went(Enum):
+    """How it went with one step in a lane."""
+
+    NOTHING = auto()  # nothing more may go now
+    AGAIN = auto()  # something is different: look at the lane again
+    OVER = auto()  # a pass was made and is over
+
+
 class Sender:
     """Works a lane: its oldest delivery that does not rest, then the next, until none may go."""
 
@@ -134,17 +143,17 @@ class Sender:
         match step:
             case Settle(event):
                 await self._ledger.settle(record, event)
-                return True
+                return _Went.AGAIN
             case Rest():
                 await self._ledger.defer(record, None)
-                return True
+                return _Went.AGAIN
             case WaitUntil(steady):
                 if (record.due_at or 0) < steady:
                     await self._ledger.defer(record, steady)
-                return False
+                return _Went.NOTHING
             case LookUpFirst(attempt):
                 await self._look_up(record, attempt, connection)
-                return True
+                return _Went.AGAIN
             case Send(revision):
                 if not connection.adapter.present(record.lane.chat):
                     return await self._nobody_there(record, connection)
@@ -164,24 +173,25 @@ class Sender:
         else:
             await self._ledger.note_look_up(record, attempt.number, found)
 
-    async def _nobody_there(self, record: Record, connection: Connection) -> bool:
+    async def _nobody_there(self, record: Record, connection: Connection) -> _Went:
         """Nothing is tried while nobody is there; a connection brings the row forward."""
         pause = min(limits.not_sent_first_ms * 2 ** min(record.not_sent, 10), limits.not_sent_most_ms)
         await self._ledger.defer(record, self._clock.now().steady + pause, offline=True)
         if not connection.adapter.present(record.lane.chat):
-            return False
+            return _Went.NOTHING
         # Somebody came while this was being written down.
-        return await self._ledger.connected(connection.id, record.lane.chat) > 0
+        forward = await self._ledger.connected(connection.id, record.lane.chat)
+        return _Went.AGAIN if forward else _Went.NOTHING
 
-    async def _pass(self, record: Record, revision: Revision, connection: Connection) -> bool:
-        """Claim, then attempt after attempt until the pass is over. True: look at the lane again."""
+    async def _pass(self, record: Record, revision: Revision, connection: Connection) -> _Went:
+        """Claim, then attempt after attempt until the pass is over."""
         owner = self._tenure.owner
         if not self._tenure.alive(owner):
-            return False
+            return _Went.NOTHING
         now = self._clock.now()
         answer, sure = await self._claim(record, owner, revision, now.wall)
         if answer is not ClaimAnswer.GRANTED:
-            return answer is ClaimAnswer.CHANGED
+            return _Went.AGAIN if answer is ClaimAnswer.CHANGED else _Went.NOTHING
         claim = Claim(record.id, owner, record.fence + 1)
         record = replace(record, state=State.ATTEMPTING, owner=owner, fence=claim.fence, due_at=None)
         record = with_attempt(record, revision, now.wall)
@@ -194,7 +204,7 @@ class Sender:
                     conclusion = released(record)
                 going_on = await self._record(conclusion, claim, connection)
                 if going_on is None:
-                    return True
+                    return _Went.OVER
                 record, committed_at = going_on, self._clock.now().steady
         except BaseException:
             # The row is attempting under an owner that must not renew for it any more.

@@ -25,12 +25,21 @@ _MARGIN_MS = 1_000
 class Tenure:
     """The present owner id. ``lock_held``: the OS lock proves every other daemon dead."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, rng: Rng, kind: OwnerKind, lock_held: bool) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        rng: Rng,
+        kind: OwnerKind,
+        lock_held: bool,
+        protected: bool = True,
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._rng = rng
         self._kind = kind
         self._lock_held = lock_held
+        self._protected = protected
         self._renewed_at = 0
         self._tainted = False
         self.owner = ""
@@ -45,7 +54,7 @@ class Tenure:
 
     async def take_over(self) -> TakenOver:
         """What owners that are gone held is owed again; committed when this returns."""
-        return await self._ledger.take_over(self.owner, self._lock_held)
+        return await self._ledger.take_over(self.owner, self._lock_held, self._protected)
 
     def alive(self, owner: str) -> bool:
         """Whether ``owner`` is us and our lease is surely still running."""

@@ -12,6 +12,7 @@ from angelia.model import notices
 from angelia.store.ledger import Turn
 from angelia.store.sqlite import SqliteLedger
 from angelia.store.sqlite_reading import latest_answer
+from angelia.store.views import timeline, verdict
 
 _COMMAND = re.compile(r"\s*[/!](new|stop|why|help)(@\S+)?\s*", re.IGNORECASE)
 
@@ -43,8 +44,6 @@ class Commands:
 
     async def _why(self, turn: Turn) -> str:
         """The verdict on the newest answer of this conversation."""
-        from angelia.store.views import timeline, verdict
-
         delivery = await self._ledger.read(lambda c: latest_answer(c, turn.lane))
         if delivery is None:
             return notices.NOTHING_TO_EXPLAIN

@@ -204,7 +204,9 @@ class Operator:
         return self._order(delivery, lambda c, now: orders.mark_delivered(c, delivery, now))
 
     def send_again(self, delivery: str) -> Record:
-        """Owe a final delivery once more, as a new one, which is returned; it will be marked."""
+        """Owe a final delivery once more, as a new one, which is returned; it will be marked.
+        Raises ``ConfigError`` if the delivery ledger is switched off."""
+        self._refuse_without_ledger(load(self.home.path, self._environ))
         new = SystemRng().token()
         return self._order(delivery, lambda c, now: orders.send_again(c, delivery, new, now))
 
@@ -218,12 +220,15 @@ class Operator:
         config = load(self.home.path, self._environ)
         lane = address(config, to, thread)
         texts = self._cut(config, lane, text)
-        if not config.delivery_ledger:
-            raise ConfigError(
-                "gateway.delivery_ledger is false, so a notice would not be kept; nothing was recorded"
-            )
+        self._refuse_without_ledger(config)
         new = NewDelivery(SystemRng().token(), lane, tuple(texts), origin="notice")
         return self._write(lambda ledger: ledger.enqueue(new))
+
+    def _refuse_without_ledger(self, config: Config) -> None:
+        if not config.delivery_ledger:
+            raise ConfigError(
+                "gateway.delivery_ledger is false, so nothing would be sent; nothing was recorded"
+            )
 
     def _cut(self, config: Config, lane: Lane, text: str) -> Sequence[str]:
         """The messages that ``text`` becomes on its platform."""

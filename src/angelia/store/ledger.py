@@ -154,11 +154,12 @@ class Ledger(Protocol):
         """The owner is gone from now on; what it still holds may be taken over at once."""
         ...
 
-    async def take_over(self, owner: str, lock_held: bool) -> TakenOver:
+    async def take_over(self, owner: str, lock_held: bool, protected: bool = True) -> TakenOver:
         """End the open attempts of every owner that is gone (lapsed, retired or, with the
         home's lock held, any other daemon) as died in flight, in one transaction: deliveries
         become ``failed`` with their due time, turns wait again or are given up with a notice.
-        Turns that waited for 24 h are given up.
+        Turns that waited for 24 h are given up. Not ``protected`` (the ledger is switched off):
+        deliveries stay untouched, and a turn interrupted twice is given up without a notice.
         Also releases resting rows for which a start has come and restamps stepped waits."""
         ...
 

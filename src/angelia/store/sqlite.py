@@ -130,8 +130,10 @@ class SqliteLedger:
     async def retire(self, owner: str) -> None:
         await self._write("retire", lambda c, now: owners.retire(c, owner, now))
 
-    async def take_over(self, owner: str, lock_held: bool) -> TakenOver:
-        return await self._write("take_over", lambda c, now: owners.take_over(c, owner, lock_held, now))
+    async def take_over(self, owner: str, lock_held: bool, protected: bool = True) -> TakenOver:
+        return await self._write(
+            "take_over", lambda c, now: owners.take_over(c, owner, lock_held, protected, now)
+        )
 
     # -- inbound and turns ---------------------------------------------------------------------
 

@@ -239,6 +239,8 @@ def _end_attempt(conn: apsw.Connection, delivery: str, attempt: Attempt, change:
 def _apply_row(conn: apsw.Connection, held: Claim, change: Advance, lane: Lane, tries: int, now: Now) -> None:
     state = step(State.ATTEMPTING, change.event)
     key = (held.delivery, held.owner, held.fence)
+    if state is State.ABANDONED and number(conn, SQL.parts_missing, (held.delivery,)) == 0:
+        state = State.DELIVERED  # late receipts came for all of it meanwhile
     if state is not State.ATTEMPTING:
         _end_pass(conn, held, change, state, tries, now)
     elif change.moved_to or change.rerouted or change.anchor_dropped:
@@ -264,7 +266,7 @@ def _end_pass(
             "owner": held.owner,
             "fence": held.fence,
             "state": state,
-            "reason": REASONS.get(change.event, ""),
+            "reason": REASONS.get(change.event, "") if state is State.ABANDONED else "",
             "due_at": None if state in FINAL else change.due_at,
             "steady": now.steady,
             "tries": change.tries if change.tries is not None else tries,

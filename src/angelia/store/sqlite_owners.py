@@ -51,20 +51,29 @@ def retire(conn: apsw.Connection, owner: str, now: Now) -> None:
     conn.execute(SQL.owner_retire, {"id": owner, "now": now.wall})
 
 
-def take_over(conn: apsw.Connection, owner: str, lock_held: bool, now: Now) -> TakenOver:
+def take_over(conn: apsw.Connection, owner: str, lock_held: bool, protected: bool, now: Now) -> TakenOver:
     """See ``Ledger.take_over``."""
     conn.execute(SQL.restamp_leases, {"now": now.wall, "lease_ms": limits.lease_ms})
     conn.execute(SQL.owners_bury, {"taker": owner, "now": now.wall, "lock_held": int(lock_held)})
+    taken = _take_deliveries(conn, owner, now) if protected else 0
+    running = many(conn, SQL.running_by_the_gone)
+    for turn, fence, interruptions, *lane, reply_to in running:
+        _take_turn(conn, turn, fence, interruptions, now)
+        if protected and interruptions >= limits.interruptions_max:
+            told = NewDelivery(turn, Lane(*lane), (notices.INTERRUPTED_TWICE,), reply_to=reply_to or "")
+            deliveries.insert(conn, told, turn, now)
+    conn.execute(SQL.turns_expire, {"now": now.wall, "before": now.wall - limits.inbound_fresh_ms})
+    return TakenOver(taken, len(running))
+
+
+def _take_deliveries(conn: apsw.Connection, owner: str, now: Now) -> int:
+    """The rows of owners that are gone; also what a step of the clock or a start has changed."""
     _restamp(conn, now)
     claimed = [row[0] for row in many(conn, SQL.claimed_by_the_gone)]
     for delivery in claimed:
         _take_delivery(conn, delivery, owner, now)
-    running = many(conn, SQL.running_by_the_gone)
-    for turn, fence, interruptions, *lane, reply_to in running:
-        _take_turn(conn, turn, fence, interruptions, Lane(*lane), reply_to or "", now)
     _release_rested(conn, now)
-    conn.execute(SQL.turns_expire, {"now": now.wall, "before": now.wall - limits.inbound_fresh_ms})
-    return TakenOver(len(claimed), len(running))
+    return len(claimed)
 
 
 def _take_delivery(conn: apsw.Connection, delivery: str, taker: str, now: Now) -> None:
@@ -97,10 +106,8 @@ def _take_delivery(conn: apsw.Connection, delivery: str, taker: str, now: Now) -
     deliveries.complete_late(conn, delivery, now)
 
 
-def _take_turn(
-    conn: apsw.Connection, turn: str, fence: int, interruptions: int, lane: Lane, reply_to: str, now: Now
-) -> None:
-    """It runs again once; after a second interruption the person is told."""
+def _take_turn(conn: apsw.Connection, turn: str, fence: int, interruptions: int, now: Now) -> None:
+    """It runs again once; after a second interruption it is given up."""
     conn.execute(SQL.runs_interrupt, {"turn": turn, "now": now.wall})
     if interruptions < limits.interruptions_max:
         turn_step(TurnState.RUNNING, TurnEvent.INTERRUPTED)
@@ -117,8 +124,6 @@ def _take_turn(
             "now": now.wall,
         },
     )
-    told = NewDelivery(turn, lane, (notices.INTERRUPTED_TWICE,), reply_to=reply_to)
-    deliveries.insert(conn, told, turn, now)
 
 
 def _release_rested(conn: apsw.Connection, now: Now) -> None:

@@ -100,6 +100,6 @@ def chats(conn: apsw.Connection, adapter: AdapterId, limit: int) -> list[ChatSum
 
 
 def latest_answer(conn: apsw.Connection, lane: Lane) -> str | None:
-    """The id of the newest answer of a conversation that an agent gave."""
+    """The id of the newest answer or notice of a conversation; what a command said is none."""
     row = one(conn, SQL.latest_answer, tuple(lane))
     return None if row is None else str(row[0])

@@ -14,7 +14,6 @@ import apsw
 
 from angelia.model import markers
 from angelia.model.errors import UnknownIdError
-from angelia.model.ids import Lane
 from angelia.model.record import Attempt, Part, Record, Revision, Role
 from angelia.model.states import State
 from angelia.seams.clock import Now
@@ -256,12 +255,6 @@ def _run(row: Row) -> RunView:
 def _turn(conn: apsw.Connection, turn: str | None) -> TurnView | None:
     row = one(conn, SQL.view_turn, (turn,))
     return None if row is None else TurnView(*row)
-
-
-def latest_answer(conn: apsw.Connection, lane: Lane) -> str | None:
-    """The newest delivery of a conversation that answers no command."""
-    row = one(conn, SQL.view_latest_answer, tuple(lane))
-    return None if row is None else str(row[0])
 
 
 # -- the whole store -------------------------------------------------------------------------

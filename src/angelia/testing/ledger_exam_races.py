@@ -16,7 +16,7 @@ from angelia.model.messages import NewDelivery, Reception
 from angelia.model.outcomes import Accepted, NotSent
 from angelia.model.record import open_attempt
 from angelia.model.states import Event, RunEnd, State
-from angelia.store.ledger import AdvanceAnswer, ClaimAnswer, Ledger, OwnerKind
+from angelia.store.ledger import AdvanceAnswer, ClaimAnswer, Finished, Ledger, OwnerKind
 from angelia.testing.ledger_desk import ADAPTER, Desk, question, same
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ async def of_many_ends_of_one_turn_one_delivery_remains(desk: Desk) -> None:
     turn = await desk.run(await desk.turn(), owner)
     assert turn is not None
 
-    async def finish(number: int, ledger: Ledger) -> bool:
+    async def finish(number: int, ledger: Ledger) -> Finished | None:
         told = NewDelivery(f"answer {number}", turn.lane, (f"answer {number}",))
         return await ledger.finish_turn(turn, f"run of {turn.id}", RunEnd.ANSWERED, delivery=told)
 

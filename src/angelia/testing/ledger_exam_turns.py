@@ -7,7 +7,7 @@ from dataclasses import replace
 from angelia.model import limits
 from angelia.model.ids import Lane
 from angelia.model.messages import NewDelivery, Reception, Usage
-from angelia.model.outcomes import Accepted
+from angelia.model.outcomes import Accepted, Moved, RateLimited, Scope, Unreachable
 from angelia.model.plan import PassEnd, end_of_pass
 from angelia.model.record import Ending as End
 from angelia.model.record import Record, Revision, fresh_parts, with_attempt, with_ending, with_receipt
@@ -111,9 +111,9 @@ async def a_command_waits_for_no_message(desk: Desk) -> None:
     turn = await desk.ledger.open_turn(command)
     assert turn is not None
     for _ in range(2):
-        same(await desk.ledger.finish_turn(turn, None, RunEnd.ANSWERED, delivery=answer(turn)), True)
+        assert await desk.ledger.finish_turn(turn, None, RunEnd.ANSWERED, delivery=answer(turn))
     other = answer(turn, "another answer")
-    same(await desk.ledger.finish_turn(turn, None, RunEnd.ANSWERED, delivery=other), False)
+    same(await desk.ledger.finish_turn(turn, None, RunEnd.ANSWERED, delivery=other), None)
     same(await waiting(desk), [])
     same((await desk.ledger.record(f"answer to {command}")).state, State.PENDING)
 
@@ -147,13 +147,34 @@ async def the_end_of_a_turn_and_its_delivery_are_one_commit(desk: Desk) -> None:
     turn = await running(desk, owner)
     told, run = answer(turn), f"run of {turn.id}"
     for _ in range(2):
-        same(await desk.ledger.finish_turn(turn, run, RunEnd.ANSWERED, Usage(3, 5), delivery=told), True)
+        assert await desk.ledger.finish_turn(turn, run, RunEnd.ANSWERED, Usage(3, 5), delivery=told)
     record = await desk.ledger.record(told.id)
     same((record.state, record.turn, record.origin), (State.PENDING, turn.id, "turn"))
     other = answer(turn, "other")
-    same(await desk.ledger.finish_turn(turn, "other run", RunEnd.ANSWERED, delivery=other), False)
+    same(await desk.ledger.finish_turn(turn, "other run", RunEnd.ANSWERED, delivery=other), None)
     lines = await desk.ledger.history(ADAPTER, "chat", 9)
     same([(line.role, line.state) for line in lines], [("user", "answered"), ("assistant", "pending")])
+
+
+@question
+async def what_is_said_of_a_fresh_answer_is_what_is_on_record(desk: Desk) -> None:
+    owner = await desk.owner()
+    gone, moves, held = [await desk.notice(chat) for chat in ("gone", "old", "held")]
+    await desk.send(gone, owner, Unreachable())
+    await desk.send(moves, owner, Moved("new"), Accepted("r"))
+    await desk.send(held, owner, RateLimited(60.0, Scope.CHAT))
+    for chat in ("chat", "gone", "old", "new", "held"):
+        turn = await running(desk, owner, chat)
+        if chat == "gone":
+            await desk.send(await desk.notice("gone"), owner, Unreachable())  # while the run was going
+        told = answer(turn)
+        for _ in range(2):
+            finished = await desk.ledger.finish_turn(
+                turn, f"run of {turn.id}", RunEnd.ANSWERED, delivery=told
+            )
+            assert finished is not None
+            if finished.fresh is not None:
+                same(finished.fresh, await desk.ledger.record(told.id))
 
 
 @question
@@ -162,15 +183,15 @@ async def an_answer_under_a_lost_claim_is_not_recorded(desk: Desk) -> None:
     turn = await running(desk, await desk.owner())
     taker = await desk.restart()
     late = await desk.ledger.finish_turn(turn, f"run of {turn.id}", RunEnd.ANSWERED, delivery=answer(turn))
-    same(late, False)
+    same(late, None)
     again = await desk.run(turn.id, taker, "second run")
     assert again is not None
     same(again.fence, turn.fence + 1)
     late = await desk.ledger.finish_turn(turn, f"run of {turn.id}", RunEnd.ANSWERED, delivery=answer(turn))
-    same(late, False)
+    same(late, None)
     same(await desk.ledger.release_turn(turn, f"run of {turn.id}"), False)
     same(await desk.ledger.next_run(turn, f"run of {turn.id}", Usage(), "503", "third run", "spare"), False)
-    same(await desk.ledger.finish_turn(again, "second run", RunEnd.ANSWERED, delivery=answer(again)), True)
+    assert await desk.ledger.finish_turn(again, "second run", RunEnd.ANSWERED, delivery=answer(again))
 
 
 @question
@@ -214,7 +235,7 @@ async def a_fallback_is_a_second_run_of_the_same_turn(desk: Desk) -> None:
     first = f"run of {turn.id}"
     for _ in range(2):
         same(await desk.ledger.next_run(turn, first, Usage(1, 0), "503", "fallback", "spare"), True)
-    same(await desk.ledger.finish_turn(turn, "fallback", RunEnd.ANSWERED, delivery=answer(turn)), True)
+    assert await desk.ledger.finish_turn(turn, "fallback", RunEnd.ANSWERED, delivery=answer(turn))
     same(await desk.ledger.next_run(turn, "fallback", Usage(), "", "third", "spare"), False)
 
 
@@ -247,7 +268,7 @@ async def giving_up_tells_why(desk: Desk) -> None:
     run = f"run of {turn.id}"
     for _ in range(2):
         said = await desk.ledger.finish_turn(turn, run, RunEnd.TIMEOUT, delivery=answer(turn), gave_up="late")
-        same(said, True)
+        assert said is not None
     lines = await desk.ledger.history(ADAPTER, "chat", 9)
     same([line.state for line in lines], ["gave_up (late)", "pending"])
 
@@ -282,7 +303,7 @@ async def an_answer_sent_unprotected_is_committed_with_its_attempts(desk: Desk) 
             said = await desk.ledger.finish_turn(
                 turn, f"run of {turn.id}", RunEnd.ANSWERED, delivery=told, sent=(tried, end)
             )
-            same(said, True)
+            assert said is not None
         found = await desk.ledger.record(told.id)
         same((found.state, found.fence, [a.ending for a in found.attempts]), (state, 1, [ending]))
         same(found.part(1).receipt, receipt)
@@ -308,7 +329,7 @@ async def an_answer_split_while_unprotected_keeps_its_parts(desk: Desk) -> None:
         tried = with_receipt(tried, part, f"r{part}")
     sent = (tried, PassEnd(Event.LAST_PART_ACCEPTED, None, 0))
     run = f"run of {turn.id}"
-    same(await desk.ledger.finish_turn(turn, run, RunEnd.ANSWERED, delivery=told, sent=sent), True)
+    assert await desk.ledger.finish_turn(turn, run, RunEnd.ANSWERED, delivery=told, sent=sent)
     found = await desk.ledger.record(told.id)
     same((found.state, [p.receipt for p in found.live_parts]), (State.DELIVERED, ["r2", "r3"]))
 

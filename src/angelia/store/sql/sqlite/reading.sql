@@ -77,5 +77,8 @@ SELECT t.chat, max(t.received_at) AS at,
 FROM turns t WHERE t.profile = ?1 AND t.platform = ?2 GROUP BY t.chat ORDER BY at DESC LIMIT ?3;
 
 -- name: latest_answer
-SELECT id FROM deliveries WHERE profile = ?1 AND platform = ?2 AND chat = ?3 AND thread = ?4 AND origin = 'turn'
+-- What a person may wonder about: answers and notices, but not what a command was answered.
+SELECT id FROM deliveries d
+WHERE profile = ?1 AND platform = ?2 AND chat = ?3 AND thread = ?4
+  AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = d.turn AND t.kind = 'command')
 ORDER BY seq DESC LIMIT 1;

@@ -43,12 +43,6 @@ WITH RECURSIVE told (id) AS (
     UNION SELECT d.id FROM deliveries d JOIN told t ON d.again_of = t.id)
 SELECT d.id FROM deliveries d JOIN told t ON t.id = d.id ORDER BY d.seq;
 
--- name: view_latest_answer
-SELECT id FROM deliveries d
-WHERE profile = ?1 AND platform = ?2 AND chat = ?3 AND thread = ?4
-  AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = d.turn AND t.kind = 'command')
-ORDER BY seq DESC LIMIT 1;
-
 -- name: view_states
 SELECT state, count(*) FROM deliveries GROUP BY state;
 
