@@ -7,16 +7,20 @@ gateway (``angelia run`` on that home) in a forked process of its own and answer
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
+import traceback
+from pathlib import Path
 
 
 def main() -> None:
-    from angelia.cli.main import main as angelia
-    from angelia.gateway import config, gateway  # noqa: F401 - pays their imports now
-    from angelia.platforms import webhook  # noqa: F401
+    from angelia.gateway.daemon import serve
+    from angelia.platforms import webhook  # noqa: F401 - pays its imports now
 
+    gc.collect()
+    gc.freeze()  # what every child shares is nobody's garbage
     print("ready", flush=True)
     for line in sys.stdin:
         command = json.loads(line)
@@ -27,13 +31,11 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             _become(command)
-            sys.argv = ["angelia", "run"]
             try:
-                angelia()
-            except SystemExit as end:
-                code = end.code if isinstance(end.code, int) else int(end.code is not None)
-                sys.stderr.flush()
-                os._exit(code)
+                serve(Path(os.environ["ANGELIA_HOME"]), os.environ, print)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
             os._exit(0)
         print(pid, flush=True)
 

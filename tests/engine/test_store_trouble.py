@@ -10,6 +10,7 @@ import apsw
 import pytest
 from tests.engine.stage import Node, Stage
 
+from angelia.agents.base import FallbackError
 from angelia.model import notices
 from angelia.model.errors import StoreUnavailableError
 from angelia.model.messages import Reception
@@ -384,3 +385,17 @@ async def test_a_stop_while_the_store_cannot_be_written_ends_in_order(stage: Sta
     await node.stop()
     assert stage.logged("owner.end")
     await stage.start()
+
+
+async def test_a_failed_run_waits_for_the_store_and_is_not_made_again(stage: Stage) -> None:
+    """The first model failed and is on the bill; only the second one runs when the store is back."""
+    stage.agent.script = [FallbackError("429"), "the second model's answer"]
+    node = await stage.start()
+    node.faults.down = lambda verb: verb == "next_run"
+    await node.say("hello")
+    await stage.advance(5)
+    assert stage.talk.texts == []
+    node.faults.down = lambda _verb: False
+    await stage.advance(3)
+    assert stage.talk.texts == ["the second model's answer"]
+    assert (stage.agent.runs, stage.runs()) == (2, ["fallback", "answered"])

@@ -1,21 +1,24 @@
 """``python -m tests.simulation SEED``: one world with its readable trace. With two numbers,
-the worlds from the first to before the second, one line for each that is flawed."""
+the worlds from the first to before the second, one line for each that is flawed. A theme (see
+``mixture.THEMES``) may follow."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
 
+from tests.simulation.mixture import themed
 from tests.simulation.world import play
 
 
 def main(arguments: list[str]) -> int:
+    theme = arguments.pop() if arguments and not arguments[-1].isdigit() else ""
     numbers = [int(argument) for argument in arguments]
     if not 1 <= len(numbers) <= 2:
         print(__doc__)
         return 2
     if len(numbers) == 1:
-        story = play(numbers[0])
+        story = play(numbers[0], themed(theme, numbers[0]) if theme else None)
         print("\n".join(story.trace))
         print(f"\n{story.digest[:16]} {story.virtual_s:.0f} s, {story.deaths} deaths, {story.arrivals} seen")
         print("\n".join(story.flaws) or "no flaw")
@@ -23,7 +26,7 @@ def main(arguments: list[str]) -> int:
     reached: Counter[str] = Counter()
     hours, deaths, flawed = 0.0, 0, 0
     for seed in range(*numbers):
-        story = play(seed)
+        story = play(seed, themed(theme, seed) if theme else None)
         hours += story.virtual_s / 3600
         deaths += story.deaths
         reached.update(story.reached)

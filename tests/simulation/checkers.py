@@ -53,14 +53,18 @@ def _truth(world: World, records: list[Record]) -> Iterator[str]:
     on_record = {id for (id,) in world.ask("SELECT id FROM deliveries WHERE unprotected")}
     early = world.witness.absent_too_early
     arrived: list[Arrival] = []
+    late: list[Arrival] = []
     for platform in world.platforms.values():
         for one in platform.arrived:
             delivery = one.key.rsplit(".", 2)[0]
-            hole = one.flaw == "unprotected" and delivery not in on_record
-            if hole:
+            if one.flaw == "unprotected" and delivery not in on_record:
                 world.witness.reach("documented hole: unprotected and died")
-            elif delivery not in pruned and one.flaw != "frozen" and one.key not in early:
-                arrived.append(one)
+            elif delivery not in pruned:
+                residue = one.flaw == "frozen" or one.sent_t < early.get(one.key, 0.0)
+                (late if residue else arrived).append(one)
+    # A residue is no copy that the record could know of; but what came by it alone has come.
+    known = {one.key.rsplit(".", 1)[0] for one in arrived}
+    arrived += [one for one in late if one.key.rsplit(".", 1)[0] not in known]
     # A copy is what was sent later, whichever of the two the network brought first.
     arrived.sort(key=lambda one: one.sent_t)
     yield from truth_problems(world.look, records, [Arrived(a.key, a.text, a.chat) for a in arrived])

@@ -6,7 +6,8 @@ interesting way. So most worlds know only a few troubles, and some know none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tests.simulation.dice import Dice
 
@@ -23,7 +24,7 @@ ANSWERS: dict[str, float] = {
     "limited": 0.6,
     "unsent": 0.8,
     "unreachable": 0.1,
-    "moved": 0.15,
+    "moved": 0.3,
     "thread gone": 0.2,
     "anchor gone": 0.3,
     "markup": 0.3,
@@ -72,6 +73,7 @@ class Mixture:
     command_p: float
     answers: dict[str, float]
     moods: dict[str, float]
+    stall_p: float  # stands still right after a commit, before its caller hears of it
 
 
 def draw(seed: int) -> Mixture:
@@ -103,7 +105,7 @@ def draw(seed: int) -> Mixture:
         freeze_every_s=every(15, 90, 0.3),
         stop_every_s=every(20, 120, 0.3),
         step_every_s=every(20, 120, 0.25),
-        down_every_s=every(30, 120, 0.25),
+        down_every_s=every(20, 90, 0.3),
         lost_commit_p=dice.pick((0.0, 0.0, 0.0, 0.01, 0.05)),
         loss_every_s=every(15, 90, 0.3),
         absent_every_s=every(15, 60, 0.2),
@@ -115,4 +117,63 @@ def draw(seed: int) -> Mixture:
         command_p=dice.pick((0.0, 0.1)),
         answers=some(ANSWERS, dice.pick((0.0, 0.15, 0.3, 0.5))),
         moods=some(AGENT_MOODS, 0.3),
+        stall_p=dice.pick((0.0, 0.0, 0.0, 0.005, 0.03)),
     )
+
+
+#: Worlds with a theme, for the branches that chance alone visits too seldom.
+THEMES: dict[str, dict[str, Any]] = {
+    "rough platforms": {
+        "platforms": ("neither", "read back"),
+        "answers": {name: 0.35 * most for name, most in ANSWERS.items()} | {"well": 0.5, "unreachable": 0.08},
+        "chats": 3,
+        "operator_every_s": 12.0,
+        "duplicate_p": 0.2,
+    },
+    "rough keys": {
+        "platforms": ("key 2 min", "no part receipts"),
+        "answers": {name: 0.35 * most for name, most in ANSWERS.items()} | {"well": 0.5, "limited": 0.5},
+        "chats": 2,
+        "kill_every_s": 40.0,
+    },
+    "refusals": {
+        "platforms": ("neither",),
+        "answers": {"refused": 1.0, "vanished": 1.0, "limited": 1.0},
+        "kill_every_s": 60.0,
+    },
+    "deaths": {
+        "nodes": 3,
+        "lock": False,
+        "platforms": ("key 24 h", "neither"),
+        "kill_every_s": 25.0,
+        "crash_point_p": 0.01,
+        "freeze_every_s": 20.0,
+        "stall_p": 0.02,
+        "pause_p": 0.5,
+        "answers": {"slow": 1.0, "late": 0.3},
+    },
+    "drains": {
+        "stop_every_s": 14.0,
+        "moods": {"slow": 2.0, "hangs": 0.3, "falls back": 0.3},
+        "command_p": 0.2,
+        "edit_p": 0.5,
+    },
+    "store": {
+        "down_every_s": 30.0,
+        "lost_commit_p": 0.04,
+        "kill_every_s": 90.0,
+        "moods": {"slow": 1.0},
+    },
+    "gaps": {
+        "kill_every_s": 30.0,
+        "gap": "suspended",
+        "gap_s": 700_000.0,
+        "answers": {"vanished": 0.5, "limited": 0.5},
+        "duplicate_p": 0.5,
+    },
+}
+
+
+def themed(theme: str, seed: int) -> Mixture:
+    """The mixture of the world ``seed``, with the troubles of a theme for certain."""
+    return replace(draw(seed), length_s=150.0, pace_s=9.0, **THEMES[theme])

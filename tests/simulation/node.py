@@ -9,12 +9,13 @@ commit without its answer ever coming back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from tests.simulation.dice import Dice
 from tests.simulation.people import SimAgent
 from tests.simulation.platform import SimAdapter
+from tests.simulation.witness import Look
 
 from angelia.engine.engine import Engine
 from angelia.gateway.access import Access
@@ -26,7 +27,7 @@ from angelia.model.ids import AdapterId, Lane
 from angelia.platforms.text import split
 from angelia.store.ledger import Ledger, OwnerKind
 from angelia.store.sqlite import VERBS, SqliteLedger
-from angelia.testing.simloop import Process, SimClock, lapse
+from angelia.testing.simloop import Killed, Process, SimClock, lapse
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -60,6 +61,9 @@ class Gate:
                 world.witness.reach("answer of a commit lost")
                 world.witness.note(node.name, f"the answer of {name} is lost")
                 raise StoreUnavailableError(f"{name}: the answer was lost")
+            if not world.calm and node.dice.chance(world.mixture.stall_p):
+                world.stall(node, node.dice.pick((3.0, 14.5, 17.0, 40.0)))
+                await lapse(0)
             await self._pause()
             return result
 
@@ -96,6 +100,7 @@ class Node:
         self.ended = False
         self.ready = False
         self.claims: dict[str, Any] = {}  # what the witness knows of this node's claims
+        self.looked = Look(-1.0, 0, 0)
         self.ledger = SqliteLedger(world.path, self.clock, inline=True)
         self.gate = cast(SqliteLedger, Gate(self, self.ledger))
         self.agent = SimAgent(self)
@@ -146,13 +151,13 @@ class Node:
         self.ready = True
 
     def start(self) -> None:
-        self.process.begin(self._start())
+        self._watch(self._start())
 
     def stop(self) -> None:
         """SIGTERM."""
         self.world.witness.note(self.name, "SIGTERM")
         self.ready = False
-        self.process.begin(self._stop())
+        self._watch(self._stop())
 
     async def _stop(self) -> None:
         self.supervisor.close_doors()
@@ -165,6 +170,16 @@ class Node:
         self.world.witness.reach("drained")
         self.world.kill(self, quiet=True)
         await self.outside()
+
+    def _watch(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Something whose failure is a bug."""
+
+        def look(task: asyncio.Task[Any]) -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is not None and not isinstance(error, Killed):
+                self.world.witness.flaw(f"{self.name} failed: {error!r}")
+
+        self.process.begin(coroutine).add_done_callback(look, context=self.world.context)
 
     def inside(self, work: Callable[..., Any], *given: Any) -> None:
         """Something that the outside does to the process (an event on a socket)."""

@@ -251,9 +251,7 @@ class SimPlatform:
         if any(a.key == m.key for a in self.arrived):
             self.world.witness.reach("look-up found")
             return Accepted(self.keys[m.key][1])
-        self.world.witness.reach("look-up absent")
-        if self.landing.get(m.key):
-            self.world.witness.absent_too_early.add(m.key)
+        self.world.witness.looked_up_absent(m.key, bool(self.landing.get(m.key)))
         return LookUp.ABSENT
 
 
@@ -292,11 +290,12 @@ class SimAdapter:
     async def send(self, message: Outgoing) -> Outcome:
         await self.node.outside()
         dice, world = self.platform.dice, self.platform.world
+        entered = world.witness.look(self.node)
         if dice.chance(world.mixture.connect_p):
             await lapse(dice.between(0.0, 1.5))  # connecting
         if self.stopped or (not world.calm and dice.chance(0.1 * world.mixture.answers.get("unsent", 0))):
             return NotSent("refused")
-        flaw = world.witness.first_byte(self.node, self.platform, message)
+        flaw = world.witness.first_byte(self.node, self.platform, message, entered)
         call = self.platform.begin(message, self.node, flaw)
         if not world.calm and dice.chance(0.1 * world.mixture.answers.get("raises", 0)):
             raise RuntimeError("a bug in an adapter")

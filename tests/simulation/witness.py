@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from angelia.agents.base import Question
 from angelia.model import limits
@@ -59,6 +59,14 @@ class Hold:
     known: float
 
 
+class Look(NamedTuple):
+    """When a process looked at its claim, and what had happened to it and its clock until then."""
+
+    t: float
+    thaws: int
+    stepped: int
+
+
 @dataclass
 class Held:
     """A claim of a node, as of its newest commit."""
@@ -83,7 +91,7 @@ class Witness:
         self.starts = 0
         self.rests: dict[str, int] = {}
         self.notices: dict[str, Lane] = {}
-        self.absent_too_early: set[str] = set()
+        self.absent_too_early: dict[str, float] = {}
 
     # -- the trace ---------------------------------------------------------------------------
 
@@ -107,7 +115,7 @@ class Witness:
         if told is not None:
             told(node, result, *given, **named)
 
-    def _start(self, node: Node, _: Any, owner: str, _kind: Any, reborn: bool = False) -> None:
+    def _start(self, node: Node, _: Any, owner: str, _kind: Any, reborn: bool = False, *_more: Any) -> None:
         self.note(node.name, f"owner {owner[:6]}{' reborn' if reborn else ''}")
         self.starts += not reborn
         if reborn:
@@ -119,6 +127,7 @@ class Witness:
         )
         if result is ClaimAnswer.GRANTED:
             self._holds_now(node, record.id, owner, record.fence + 1)
+            self._in_order(record.id)
         else:
             self.reach(f"claim {result}")
 
@@ -156,7 +165,7 @@ class Witness:
     def _accept(self, node: Node, result: Any, inbound: Any, turn: str, kind: Any) -> None:
         self.note(node.name, f"accept {inbound.message_id} turn {turn[:6]} {result}")
 
-    def _start_run(self, node: Node, result: Any, turn: str, run: str, owner: str, model: str) -> None:
+    def _start_run(self, node: Node, result: Any, turn: str, *_given: Any) -> None:
         self.note(node.name, f"start run of {turn[:6]}: {'yes' if result else 'no'}")
 
     def _finish_turn(self, node: Node, result: Any, turn: Any, *given: Any, **named: Any) -> None:
@@ -164,7 +173,7 @@ class Witness:
         if len(given) > 5 and given[5] is not None:
             self.reach("sent unprotected, then committed")
 
-    def _take_over(self, node: Node, result: Any, owner: str, lock: bool) -> None:
+    def _take_over(self, node: Node, result: Any, *_given: Any, **_named: Any) -> None:
         if result.deliveries or result.turns:
             self.note(node.name, f"takes over {result.deliveries} deliveries, {result.turns} turns")
 
@@ -191,10 +200,11 @@ class Witness:
         """Invariants 1 and 2: an acknowledged inbound has a row, and only one."""
         said.acked = True
         said.accepted += answer is Reception.ACCEPTED
-        if said.accepted > 1:
+        forgotten = "SELECT count(*) FROM sim_log WHERE what = 'forgotten' AND id = ?"
+        gone = self.world.ask(forgotten, said.id)[0][0]  # a week later
+        if said.accepted > 1 + gone:
             self.flaw(f"2: {said.id} was accepted {said.accepted} times")
         known = self.world.ask("SELECT count(*) FROM inbound WHERE message_id = ?", said.id)[0][0]
-        gone = self.world.ask("SELECT 1 FROM sim_log WHERE what = 'forgotten' AND id = ?", said.id)
         if known != 1 and not gone:
             self.flaw(f"1: {said.id} is acknowledged with {known} rows")
 
@@ -202,7 +212,8 @@ class Witness:
         """Money: a run that is not on record must not exist."""
         self.note(node.name, f"model run for {name} ({question.attempt})")
         said = self.world.said.get("m" + name[1:])
-        if said is None:
+        forgotten = "SELECT 1 FROM sim_log WHERE what = 'forgotten' AND id = ?"
+        if said is None or self.world.ask(forgotten, said.id):
             return
         said.runs.append(node.name)
         if said.edited and question.text != said.edited and self.world.loop.time() > said.edited_t + 1:
@@ -225,16 +236,48 @@ class Witness:
         words = arrival.text.splitlines()[0][:70]
         self.note(platform.id.platform, f"ARRIVES in {arrival.chat} {arrival.key} {marked}{words!r}")
 
+    def looked_up_absent(self, key: str, landing: bool) -> None:
+        """A call that is still on its way although nobody on record waits for it any more lands
+        after the look-up that did not find it: the second residue of guarantees §10."""
+        self.reach("look-up absent")
+        delivery, part, revision = key.rsplit(".", 2)
+        waits = self.world.ask(
+            "SELECT 1 FROM attempts WHERE delivery = ? AND part = ? AND revision = ? AND ending IS NULL",
+            delivery,
+            int(part),
+            int(revision),
+        )
+        if landing and not waits:
+            self.absent_too_early[key] = self.world.loop.time()
+
     def typing(self, platform: SimPlatform, lane: Lane) -> None:
         self._outside_limits(f"typing in {lane}", platform, lane.chat, self.world.loop.time(), False)
 
-    def first_byte(self, node: Node, platform: SimPlatform, message: Outgoing) -> str:
-        """The first byte leaves: is it allowed to? Returns the name of a known residue, or ""."""
+    def _after_the_last_look(self, node: Node, held: Held, entered: Look) -> bool:
+        """The residue of guarantees §10: after the last look at the claim the process stood still
+        or, a claim being taken as valid for a second, the clock that leases use was set."""
+        look = min(node.looked, entered) if node.looked.t >= held.since else entered
+        fresh = self.world.loop.time() - held.since <= limits.guard_recheck_ms / 1000 + SLACK_S
+        stepped = self.world.civil.stepped_ms
+        return (
+            node.process.thaws != look.thaws or stepped != look.stepped or (fresh and stepped != held.stepped)
+        )
+
+    def _holds(self, node: Node, _result: bool, _claim: Any) -> None:
+        node.looked = self.look(node)
+
+    def look(self, node: Node) -> Look:
+        """This moment, as the process sees it."""
+        return Look(self.world.loop.time(), node.process.thaws, self.world.civil.stepped_ms)
+
+    def first_byte(self, node: Node, platform: SimPlatform, message: Outgoing, entered: Look) -> str:
+        """The first byte leaves: is it allowed to? ``entered``: when the adapter was called.
+        Returns the name of a known residue, or ""."""
         t = self.world.loop.time()
         delivery, part, revision = message.key.rsplit(".", 2)
         self.note(node.name, f"first byte {message.key} to {message.chat}#{message.thread}")
         row = self.world.ask(
-            "SELECT d.state, d.owner, d.fence, d.written_at, d.seq, a.part, a.revision, d.moves"
+            "SELECT d.state, d.owner, d.fence, d.written_at, a.part, a.revision"
             " FROM deliveries d LEFT JOIN attempts a ON a.delivery = d.id AND a.ending IS NULL"
             " WHERE d.id = ?",
             delivery,
@@ -246,7 +289,7 @@ class Witness:
                 return "unprotected"
             self.flaw(f"4: {message.key} is sent by {node.name}, but nothing of it is on record")
             return ""
-        state, owner, fence, written_at, seq, a_part, a_revision, moves = row[0]
+        state, owner, fence, written_at, a_part, a_revision = row[0]
         valid = state == "attempting" and (owner, fence) == (held.owner, held.fence)
         valid = valid and (str(a_part), str(a_revision)) == (part, revision)
         interrupted = node.process.thaws != held.thaws
@@ -254,7 +297,7 @@ class Witness:
         if not valid:
             if node.engine.answers.kept and state == "attempting" and owner != held.owner:
                 return "unprotected"
-            if interrupted or stepped:
+            if self._after_the_last_look(node, held, entered):
                 self.reach("late copy of a frozen process")
                 return "frozen"
             self.flaw(f"4: {message.key} leaves {node.name} without a valid claim ({state}, fence {fence})")
@@ -264,7 +307,6 @@ class Witness:
             if age > limits.freshness_ms + SLACK_S * 1000:
                 self.flaw(f"6: {message.key} leaves {age / 3.6e6:.2f} h after it was written")
             self._after_due(delivery, message, t)
-            self._in_order(delivery, seq, moves, message)
             self._outside_limits(message.key, platform, message.chat, held.since, True)
         return ""
 
@@ -278,17 +320,17 @@ class Witness:
         elif t < due - slack:
             self.flaw(f"6: {message.key} leaves {due - t:.2f} s before its due time")
 
-    def _in_order(self, delivery: str, seq: int, moves: int, message: Outgoing) -> None:
-        """Invariant 7: only a resting or final row may be overtaken."""
+    def _in_order(self, delivery: str) -> None:
+        """Invariant 7, at the moment of a claim: only a resting or final row may be overtaken."""
         older = self.world.ask(
             "SELECT e.id, e.state FROM deliveries d JOIN deliveries e ON e.profile = d.profile"
             " AND e.platform = d.platform AND e.chat = d.chat AND e.thread = d.thread AND e.seq < d.seq"
-            " WHERE d.id = ? AND e.state IN ('pending', 'attempting', 'failed') AND e.moves = d.moves"
+            " WHERE d.id = ? AND e.state IN ('pending', 'attempting', 'failed')"
             " AND NOT (e.state = 'failed' AND e.due_at IS NULL)",
             delivery,
         )
-        if older and not moves:
-            self.flaw(f"7: {message.key} overtakes {older[0][0]}, which is {older[0][1]}")
+        if older:
+            self.flaw(f"7: {delivery} overtakes {older[0][0]}, which is {older[0][1]}")
 
     def _outside_limits(
         self, what: str, platform: SimPlatform, chat: str, decided: float, sends: bool

@@ -152,9 +152,13 @@ class World:
         node = self._any_node()
         if node is None or node.process.frozen:
             return
-        self.witness.note(node.name, "stands still")
+        self.stall(node, self.dice.pick((0.5, 3.0, 14.0, 16.0, 25.0, 60.0)))
+
+    def stall(self, node: Node, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT later."""
+        self.witness.note(node.name, f"stands still for {seconds} s")
         node.process.freeze()
-        self.begin(self._thaw(node, self.dice.pick((0.5, 3.0, 14.0, 16.0, 25.0, 60.0))))
+        self.begin(self._thaw(node, seconds))
 
     async def _thaw(self, node: Node, after_s: float) -> None:
         await lapse(after_s)
@@ -169,7 +173,7 @@ class World:
         self.civil.step(seconds)
 
     async def _store_down(self) -> None:
-        seconds = self.dice.pick((0.5, 4.0, 20.0, 90.0))
+        seconds = self.dice.pick((0.5, 4.0, 20.0, 90.0, 90.0))
         self.reads_fail = self.dice.chance(0.3)
         self.witness.note("store", f"is unavailable for {seconds} s")
         self.down_until = self.loop.time() + seconds

@@ -33,7 +33,8 @@ _RAW_CUT = 1000
 
 class Answers:
     """Ends turns. ``split`` cuts a text for the platform of a lane; ``on_delivery`` is hinted
-    with the lane of each committed delivery, and with its record where that is known. ``protected``: the setting ``delivery_ledger``."""
+    with the lane of each committed delivery, and with its record where that is known.
+    ``protected``: the setting ``delivery_ledger``."""
 
     def __init__(
         self,

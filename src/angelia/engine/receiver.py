@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from angelia.model.errors import StoreDamagedError, StoreUnavailableError
 from angelia.model.ids import Lane
 from angelia.model.messages import Inbound, Reception, well_formed
 from angelia.seams.rng import Rng
 from angelia.store.ledger import Ledger, TurnKind
+
+#: The fields of an inbound that somebody outside has written.
+_FROM_OUTSIDE = ("chat", "thread", "message_id", "user", "user_name", "text", "reply_to")
 
 
 class Receiver:
@@ -58,13 +62,8 @@ class Receiver:
 
 def _clean(inbound: Inbound) -> Inbound:
     """Lone surrogates and NUL are replaced at the border."""
-    return replace(
-        inbound,
-        chat=well_formed(inbound.chat),
-        thread=well_formed(inbound.thread),
-        message_id=well_formed(inbound.message_id),
-        user=well_formed(inbound.user),
-        user_name=well_formed(inbound.user_name),
-        text=well_formed(inbound.text),
-        reply_to=well_formed(inbound.reply_to),
-    )
+    said = {name: getattr(inbound, name) for name in _FROM_OUTSIDE}
+    repaired: dict[str, Any] = {
+        name: clean for name, text in said.items() if (clean := well_formed(text)) != text
+    }
+    return replace(inbound, **repaired) if repaired else inbound

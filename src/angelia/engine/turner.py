@@ -174,7 +174,8 @@ class Turner:
             self._tenure.taint(self._tenure.owner)
             raise
         finally:
-            typing.cancel()
+            if typing is not None:
+                typing.cancel()
 
     async def _history(self, agent: Agent, turn: Turn) -> tuple[HistoryEntry, ...]:
         if agent.history_messages <= 0:
@@ -207,9 +208,7 @@ class Turner:
                 return
             except FallbackError as error:
                 again = self._rng.token()
-                if attempt == 0 and await self._ledger.next_run(
-                    turn, run, Usage(), str(error), again, _model(agent, 1)
-                ):
+                if attempt == 0 and await self._fall_back(turn, run, str(error), again, _model(agent, 1)):
                     run = again
                     continue
                 await self._failed(turn, run, RunEnd.ERROR, notices.AGENT_FAILED, str(error))
@@ -228,6 +227,18 @@ class Turner:
                 return
             finally:
                 mine.run = None
+
+    async def _fall_back(self, turn: Turn, failed: str, detail: str, run: str, model: str) -> bool:
+        """Record the failed run and the second one, as soon as the store can be written: the run
+        that failed is paid already, and must not be made again for want of a store."""
+        while True:
+            try:
+                return await self._ledger.next_run(turn, failed, Usage(), detail[:500], run, model)
+            except StoreUnavailableError as error:
+                if self._draining:
+                    raise
+                log.warning("a turn waits for the store", action="turn.waits", turn=turn.id, error=str(error))
+                await self._clock.sleep(1.0)
 
     async def _failed(self, turn: Turn, run: str, ending: RunEnd, notice: str, detail: str) -> None:
         """The turn ends with a short honest notice, through the ledger."""

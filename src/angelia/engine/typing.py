@@ -29,8 +29,11 @@ class Typing:
         #: Limits on the typing call alone; nothing else needs to know them.
         self._own_limit: dict[AdapterId, int] = {}
 
-    def begin(self, lane: Lane) -> asyncio.Task[None]:
-        """Show the indicator until the returned task is cancelled."""
+    def begin(self, lane: Lane) -> asyncio.Task[None] | None:
+        """Show the indicator until the returned task is cancelled (``None``: there is none to show)."""
+        connection = self._roster.get(lane.adapter)
+        if connection is None or not connection.adapter.capabilities.typing:
+            return None
         return asyncio.create_task(self._show(lane), name=f"typing {lane}")
 
     async def _show(self, lane: Lane) -> None:

@@ -34,7 +34,7 @@ class Commands:
         match = _COMMAND.fullmatch(turn.text)
         word = match.group(1).lower() if match else "help"
         if word == "new":
-            await self._ledger.new_conversation(turn.lane)
+            await self._ledger.new_conversation(turn.lane, turn.id)
             return notices.NEW_CONVERSATION
         if word == "stop":
             return notices.STOPPED if self._engine.turner.stop(turn.lane) else notices.NOTHING_TO_STOP

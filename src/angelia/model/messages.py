@@ -11,7 +11,7 @@ from angelia.model.ids import AdapterId, Lane
 def well_formed(text: str) -> str:
     """``text`` as every platform and every store can carry it: NUL and lone surrogates
     become U+FFFD. Applied at the border, to everything that comes in from outside."""
-    if "\x00" not in text and text.isprintable():
+    if "\x00" not in text and (text.isascii() or text.isprintable()):
         return text
     return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from angelia.model import limits
 from angelia.model.ids import Lane
@@ -271,19 +272,20 @@ def conclude(record: Record, outcome: Outcome, at: int) -> Conclusion:
         others = tuple(a for a in record.attempts if a.number != attempt.number)
         after = replace(record, attempts=others, not_sent=record.not_sent + 1)
         return Conclusion(after, attempt, None, detail)
-    after = replace(with_ending(record, attempt, ending, at, detail), not_sent=0)
     receipt: str | None = None
     moved_to = ""
+    facts: dict[str, Any] = {"attempts": _ended(record, attempt, ending, at, detail), "not_sent": 0}
     if isinstance(outcome, Accepted) and record.revision(attempt.part, attempt.revision).role is Role.CONTENT:
         receipt = outcome.receipt
-        after = with_receipt(after, attempt.part, receipt)
+        facts["parts"] = _received(record, attempt.part, receipt)
     elif ending is Ending.THREAD_GONE:
-        after = replace(after, rerouted=True)
+        facts["rerouted"] = True
     elif ending is Ending.ANCHOR_GONE:
-        after = replace(after, anchor_dropped=True)
+        facts["anchor_dropped"] = True
     elif ending is Ending.MOVED and isinstance(outcome, Moved):
         moved_to = outcome.chat
-        after = replace(after, moves=after.moves + 1, lane=after.lane._replace(chat=moved_to))
+        facts.update(moves=record.moves + 1, lane=record.lane._replace(chat=moved_to))
+    after = replace(record, **facts)
     limit = outcome if isinstance(outcome, RateLimited) else None
     return Conclusion(
         after, attempt, ending, detail, receipt, limit.wait_s if limit else 0.0, limit, moved_to
@@ -301,17 +303,21 @@ def released(record: Record) -> Conclusion:
 
 def with_ending(record: Record, attempt: Attempt, ending: Ending, at: int, detail: str = "") -> Record:
     """The record after ``attempt`` ended."""
+    return replace(record, attempts=_ended(record, attempt, ending, at, detail))
+
+
+def _ended(record: Record, attempt: Attempt, ending: Ending, at: int, detail: str) -> tuple[Attempt, ...]:
     ended = replace(attempt, ending=ending, ended_at=at, detail=detail)
-    return replace(
-        record, attempts=tuple(ended if a.number == attempt.number else a for a in record.attempts)
-    )
+    return tuple([ended if a.number == attempt.number else a for a in record.attempts])
 
 
 def with_receipt(record: Record, part: int, receipt: str) -> Record:
     """The record after a part was received."""
-    return replace(
-        record, parts=tuple(replace(p, receipt=receipt) if p.number == part else p for p in record.parts)
-    )
+    return replace(record, parts=_received(record, part, receipt))
+
+
+def _received(record: Record, part: int, receipt: str) -> tuple[Part, ...]:
+    return tuple([replace(p, receipt=receipt) if p.number == part else p for p in record.parts])
 
 
 def with_attempt(record: Record, revision: Revision, started_at: int) -> Record:

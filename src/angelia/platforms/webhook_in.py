@@ -50,8 +50,10 @@ class _Fields(dict[str, object]):
     @classmethod
     def of(cls, pairs: list[tuple[str, object]]) -> Self:
         fields = cls(pairs)
-        counts = Counter(name for name, _ in pairs)
-        fields.twice = frozenset(name for name, count in counts.items() if count > 1)
+        fields.twice = frozenset()
+        if len(fields) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            fields.twice = frozenset(name for name, count in counts.items() if count > 1)
         return fields
 
 

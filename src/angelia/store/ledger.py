@@ -210,8 +210,9 @@ class Ledger(Protocol):
         """The drain cut this run: the turn waits again, which is no interruption."""
         ...
 
-    async def new_conversation(self, lane: Lane) -> None:
-        """Later runs of this conversation see no earlier lines."""
+    async def new_conversation(self, lane: Lane, turn: str = "") -> None:
+        """Later runs of this conversation see no lines from before ``turn``, the command that
+        said so ("": none of those on record now)."""
         ...
 
     # -- deliveries ------------------------------------------------------------------------

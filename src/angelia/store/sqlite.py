@@ -179,8 +179,8 @@ class SqliteLedger:
     async def release_turn(self, turn: Turn, run: str) -> bool:
         return await self._write("release_turn", lambda c, now: turns.release_turn(c, turn, run, now))
 
-    async def new_conversation(self, lane: Lane) -> None:
-        await self._write("new_conversation", lambda c, now: turns.new_conversation(c, lane))
+    async def new_conversation(self, lane: Lane, turn: str = "") -> None:
+        await self._write("new_conversation", lambda c, now: turns.new_conversation(c, lane, turn))
 
     # -- deliveries ----------------------------------------------------------------------------
 

@@ -95,17 +95,22 @@ def load_turn(conn: apsw.Connection, turn: str) -> tuple[Turn, TurnState, str] |
 def start_run(conn: apsw.Connection, turn: str, run: str, owner: str, model: str, now: Now) -> Turn | None:
     """See ``Ledger.start_run``."""
     before = now.wall - limits.inbound_fresh_ms
-    conn.execute(SQL.turn_expire, {"turn": turn, "now": now.wall, "before": before})
-    conn.execute(SQL.turn_start, {"turn": turn, "owner": owner, "now": now.wall})
-    started = conn.changes() == 1
-    loaded = load_turn(conn, turn)
-    if loaded is None:
-        return None
+    started = many(conn, SQL.turn_start, {"turn": turn, "owner": owner, "now": now.wall, "before": before})
     if not started:
-        known = one(conn, SQL.run_state, (run,))
-        return loaded[0] if known == (None,) and loaded[1:] == (TurnState.RUNNING, owner) else None
+        conn.execute(SQL.turn_expire, {"turn": turn, "now": now.wall, "before": before})
+        return _started(conn, turn, run, owner)
     conn.execute(SQL.run_add, {"run": run, "turn": turn, "owner": owner, "model": model, "now": now.wall})
-    return loaded[0]
+    profile, platform, chat, thread, kind, fence, text, user, user_name, reply_to, number = started[0]
+    lane = Lane(profile, platform, chat, thread)
+    return Turn(turn, lane, text, user, user_name, reply_to, f"{lane}:{number}", fence, TurnKind(kind))
+
+
+def _started(conn: apsw.Connection, turn: str, run: str, owner: str) -> Turn | None:
+    """The turn, if this very start was committed before and only its answer was lost."""
+    loaded = load_turn(conn, turn)
+    if loaded is None or loaded[1:] != (TurnState.RUNNING, owner):
+        return None
+    return loaded[0] if one(conn, SQL.run_state, (run,)) == (None,) else None
 
 
 def next_run(
@@ -200,9 +205,15 @@ def release_turn(conn: apsw.Connection, turn: Turn, run: str, now: Now) -> bool:
     return True
 
 
-def new_conversation(conn: apsw.Connection, lane: Lane) -> None:
+def new_conversation(conn: apsw.Connection, lane: Lane, turn: str) -> None:
     """See ``Ledger.new_conversation``."""
     conn.execute(
         SQL.conversation_new,
-        {"profile": lane.profile, "platform": lane.platform, "chat": lane.chat, "thread": lane.thread},
+        {
+            "profile": lane.profile,
+            "platform": lane.platform,
+            "chat": lane.chat,
+            "thread": lane.thread,
+            "turn": turn,
+        },
     )

@@ -165,13 +165,9 @@ async def what_is_said_of_a_fresh_answer_is_what_is_on_record(desk: Desk) -> Non
     await desk.send(held, owner, RateLimited(60.0, Scope.CHAT))
     for chat in ("chat", "gone", "old", "new", "held"):
         turn = await running(desk, owner, chat)
-        if chat == "gone":
-            await desk.send(await desk.notice("gone"), owner, Unreachable())  # while the run was going
-        told = answer(turn)
+        told, run = answer(turn), f"run of {turn.id}"
         for _ in range(2):
-            finished = await desk.ledger.finish_turn(
-                turn, f"run of {turn.id}", RunEnd.ANSWERED, delivery=told
-            )
+            finished = await desk.ledger.finish_turn(turn, run, RunEnd.ANSWERED, delivery=told)
             assert finished is not None
             if finished.fresh is not None:
                 same(finished.fresh, await desk.ledger.record(told.id))

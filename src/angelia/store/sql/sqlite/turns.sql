@@ -34,7 +34,8 @@ WHERE t.state IN ('waiting', 'running') AND t.state = 'waiting'
 ORDER BY t.seq LIMIT :limit;
 
 -- name: turn_start
--- Turns of a conversation run one at a time, in the order of arrival.
+-- Turns of a conversation run one at a time, in the order of arrival; what is too old starts nothing.
+-- What the run needs to know comes back from the same statement.
 UPDATE turns SET state = 'running', owner = :owner, fence = fence + 1
 WHERE id = :turn AND state = 'waiting'
   AND EXISTS (SELECT 1 FROM owners o WHERE o.id = :owner AND o.gone_at IS NULL AND o.lease_until > :now)
@@ -42,7 +43,17 @@ WHERE id = :turn AND state = 'waiting'
         SELECT 1 FROM turns e
         WHERE e.profile = turns.profile AND e.platform = turns.platform AND e.chat = turns.chat
           AND e.thread = turns.thread AND e.state IN ('waiting', 'running') AND e.kind = 'message'
-          AND e.seq < turns.seq);
+          AND e.seq < turns.seq)
+  AND (SELECT max(min(i.first_seen_at, coalesce(i.sent_at, i.first_seen_at)))
+       FROM inbound i WHERE i.turn = turns.id) > :before
+RETURNING profile, platform, chat, thread, kind, fence,
+    (SELECT group_concat(i.text, char(10) ORDER BY i.id) FROM inbound i WHERE i.turn = turns.id),
+    (SELECT i.user FROM inbound i WHERE i.turn = turns.id ORDER BY i.id LIMIT 1),
+    (SELECT i.user_name FROM inbound i WHERE i.turn = turns.id ORDER BY i.id LIMIT 1),
+    (SELECT i.reply_to FROM inbound i WHERE i.turn = turns.id ORDER BY i.id LIMIT 1),
+    coalesce((SELECT c.number FROM conversations c
+              WHERE c.profile = turns.profile AND c.platform = turns.platform
+                AND c.chat = turns.chat AND c.thread = turns.thread), 1);
 
 -- name: turn_expire
 -- An inbound older than 24 h, by the platform's own time where it gives one, starts nothing.
@@ -91,10 +102,12 @@ SELECT ending FROM model_runs WHERE id = ?1;
 UPDATE model_runs SET ended_at = :now, ending = 'interrupted' WHERE turn = :turn AND ending IS NULL;
 
 -- name: conversation_new
+-- It begins with the command that said so; what was said right after it belongs to the new one.
 INSERT INTO conversations (profile, platform, chat, thread, number, since_turn)
-VALUES (:profile, :platform, :chat, :thread, 2, coalesce((SELECT max(seq) FROM turns), 0))
+VALUES (:profile, :platform, :chat, :thread, 2,
+        coalesce((SELECT seq FROM turns WHERE id = :turn), (SELECT max(seq) FROM turns), 0))
 ON CONFLICT (profile, platform, chat, thread)
-DO UPDATE SET number = number + 1, since_turn = excluded.since_turn;
+DO UPDATE SET number = number + 1, since_turn = max(since_turn, excluded.since_turn);
 
 -- name: conversations_clamp
 -- Numbers of pruned turns are used again: what comes now must not look older than the last "new".
