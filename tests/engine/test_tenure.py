@@ -6,7 +6,7 @@ import asyncio
 
 from tests.engine.stage import BOT, Stage
 
-from angelia.agents.base import FallbackError
+from angelia.model.ids import Lane
 from angelia.model.outcomes import Accepted, BadContent, ContentFault, RateLimited
 from angelia.store.ledger import OwnerKind
 from angelia.testing.fakes import Held
@@ -281,16 +281,16 @@ async def test_an_adoption_that_the_store_refused_is_made_up_for(stage: Stage) -
 
 async def test_trouble_with_an_adopted_run_does_not_block_its_conversation(stage: Stage) -> None:
     """The reborn owner holds the turn now, so it is the one that must not renew for it."""
-    stage.agent.script = [FallbackError("429")]
     stage.agent.gate.clear()
     node = await stage.start()
     await node.say("slow")
     await stage.clock.jump(20)
     await stage.advance(6)
-    node.faults.down = lambda verb: verb == "next_run"
-    stage.agent.gate.set()
+    node.faults.down = lambda verb: verb == "finish_turn"
+    assert node.engine.turner.stop(Lane(*BOT, "c"))
     await at_rest()
     node.faults.down = lambda _verb: False
+    stage.agent.gate.set()
     await stage.advance(10)
     assert stage.talk.texts == ["You said: slow"]
     assert stage.runs() == ["interrupted", "answered"]

@@ -121,24 +121,41 @@ def draw(seed: int) -> Mixture:
     )
 
 
+_HARSH = {"unreachable": 0.1, "moved": 0.15, "thread gone": 0.5, "markup": 0.4, "too long": 0.5}
+
 #: Worlds with a theme, for the branches that chance alone visits too seldom.
 THEMES: dict[str, dict[str, Any]] = {
     "rough platforms": {
         "platforms": ("neither", "read back"),
-        "answers": {name: 0.35 * most for name, most in ANSWERS.items()} | {"well": 0.5, "unreachable": 0.08},
+        "answers": {name: 0.35 * most for name, most in ANSWERS.items()} | _HARSH,
         "chats": 3,
+        "kill_every_s": 50.0,
         "operator_every_s": 12.0,
         "duplicate_p": 0.2,
     },
     "rough keys": {
         "platforms": ("key 2 min", "no part receipts"),
-        "answers": {name: 0.35 * most for name, most in ANSWERS.items()} | {"well": 0.5, "limited": 0.5},
+        "answers": {name: 0.35 * most for name, most in ANSWERS.items()} | {"limited": 0.5},
         "chats": 2,
+        "kill_every_s": 40.0,
+    },
+    "limits": {
+        "platforms": ("neither",),
+        "answers": {"limited": 0.3, "too long": 0.1, "thread gone": 0.1},
+        "pace_s": 5.0,
+        "chats": 3,
+        "pause_p": 0.5,
+    },
+    "long texts": {
+        "platforms": ("neither",),
+        "answers": {"too long": 1.0, "dropped": 0.3, "unreachable": 0.05, "credential": 0.02},
         "kill_every_s": 40.0,
     },
     "refusals": {
         "platforms": ("neither",),
-        "answers": {"refused": 1.0, "vanished": 1.0, "limited": 1.0},
+        "answers": {"refused": 4.0, "vanished": 1.0, "limited": 1.0},
+        "length_s": 420.0,
+        "pace_s": 40.0,
         "kill_every_s": 60.0,
     },
     "deaths": {
@@ -150,7 +167,7 @@ THEMES: dict[str, dict[str, Any]] = {
         "freeze_every_s": 20.0,
         "stall_p": 0.02,
         "pause_p": 0.5,
-        "answers": {"slow": 1.0, "late": 0.3},
+        "answers": {"slow": 1.0, "late": 0.3, "credential": 0.02},
     },
     "drains": {
         "stop_every_s": 14.0,
@@ -159,10 +176,15 @@ THEMES: dict[str, dict[str, Any]] = {
         "edit_p": 0.5,
     },
     "store": {
-        "down_every_s": 30.0,
-        "lost_commit_p": 0.04,
-        "kill_every_s": 90.0,
-        "moods": {"slow": 1.0},
+        "nodes": 2,
+        "lock": False,
+        "down_every_s": 45.0,
+        "length_s": 300.0,
+        "lost_commit_p": 0.02,
+        "kill_every_s": 200.0,
+        "crash_point_p": 0.001,
+        "stop_every_s": 0.0,
+        "moods": {"slow": 3.0},
     },
     "gaps": {
         "kill_every_s": 30.0,
@@ -176,4 +198,4 @@ THEMES: dict[str, dict[str, Any]] = {
 
 def themed(theme: str, seed: int) -> Mixture:
     """The mixture of the world ``seed``, with the troubles of a theme for certain."""
-    return replace(draw(seed), length_s=150.0, pace_s=9.0, **THEMES[theme])
+    return replace(draw(seed), **({"length_s": 150.0, "pace_s": 9.0, "chats": 2} | THEMES[theme]))

@@ -19,6 +19,7 @@ from tests.simulation.world import Story, play
 #: Seeds that have found something, and what it was.
 STORIES: dict[int, str] = {
     4: "a further part went out inside a rate limit that another lane had learned meanwhile",
+    73: "a look-up by another gateway beside a call in flight; a false alarm of the checker, kept for that",
     1025: "a turn whose start was committed without an answer stayed running, and nobody worked on it",
 }
 
@@ -82,6 +83,19 @@ def told(story: Story) -> str:
     """What a person needs to go on from a red seed."""
     tail = "\n".join(story.trace[-40:])
     return f"make sim SEED={story.seed}\n" + "\n".join(story.flaws[:10]) + f"\n\n{tail}"
+
+
+#: The same for worlds with a theme.
+THEMED_STORIES: dict[tuple[str, int], str] = {
+    ("store", 1): "sent unprotected, died, ran again: other words under the same key were swallowed",
+    ("deaths", 0): "a start while an attempt was under way releases what that attempt leaves resting",
+}
+
+
+@pytest.mark.parametrize(("theme", "seed"), THEMED_STORIES)
+def test_a_themed_seed_with_a_story(theme: str, seed: int) -> None:
+    story = play(seed, themed(theme, seed))
+    assert not story.flaws, told(story)
 
 
 @pytest.mark.parametrize("seed", STORIES)

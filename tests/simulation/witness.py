@@ -76,6 +76,7 @@ class Held:
     since: float
     thaws: int
     stepped: int
+    starts: int
 
 
 class Witness:
@@ -132,9 +133,8 @@ class Witness:
             self.reach(f"claim {result}")
 
     def _holds_now(self, node: Node, delivery: str, owner: str, fence: int) -> None:
-        node.claims[delivery] = Held(
-            owner, fence, self.world.loop.time(), node.process.thaws, self.world.civil.stepped_ms
-        )
+        t, thaws, stepped = self.look(node)
+        node.claims[delivery] = Held(owner, fence, t, thaws, stepped, self.starts)
 
     def _advance(self, node: Node, result: Any, claim: Any, change: Any) -> None:
         ending = change.ending.value if change.ending else "-"
@@ -143,6 +143,7 @@ class Witness:
         if result is not AdvanceAnswer.DONE:
             self.reach(f"advance {result}")
             return
+        held = node.claims.get(claim.delivery)
         if change.opened:
             self._holds_now(node, claim.delivery, claim.owner, claim.fence)
         if change.children:
@@ -158,7 +159,8 @@ class Witness:
         if change.event is Event.PASS_FAILED:
             rests = change.due_at is None
             self.due[claim.delivery] = None if rests else t + (change.due_at - now) / 1000
-            self.rests[claim.delivery] = self.starts
+            # Counted from the beginning of the last attempt, as the record does.
+            self.rests[claim.delivery] = held.starts if held else self.starts
         if change.event in (Event.RELEASED, Event.RELEASED_UNTRIED):
             self.due.pop(claim.delivery, None)
 

@@ -176,7 +176,7 @@ class World:
         seconds = self.dice.pick((0.5, 4.0, 20.0, 90.0, 90.0))
         self.reads_fail = self.dice.chance(0.3)
         self.witness.note("store", f"is unavailable for {seconds} s")
-        self.down_until = self.loop.time() + seconds
+        self.down_until = max(self.down_until, self.loop.time() + seconds)
 
     async def _lose_adapter(self) -> None:
         node = self._any_node()

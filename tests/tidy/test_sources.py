@@ -18,6 +18,7 @@ LONG_FILES: dict[str, str] = {
     "src/angelia/model/plan.py": "what happens next is one function, to be read in one sitting",
     "src/angelia/testing/ledger_exam_deliveries.py": "one chapter of an exam, verb by verb",
     "tests/property/test_ledger_machine.py": "one machine: its rules share one model of the store",
+    "tests/engine/test_store_trouble.py": "one trouble, in all its weathers",
     "tests/unit/test_writer.py": "one writer, and every way in which a commit can fail",
 }
 

@@ -64,9 +64,10 @@ class Answers:
         detail: str = "",
     ) -> None:
         """Commit the end of a turn with the delivery of ``text``; returns when committed."""
-        delivery = NewDelivery(
-            turn.id, turn.lane, self._parts(turn.lane, text), turn.reply_to, "turn" if run else "notice"
-        )
+        # Named after the run: an answer that was sent unprotected and then lost with its gateway
+        # must not share its keys with the different words of the run that comes after it.
+        parts = self._parts(turn.lane, text)
+        delivery = NewDelivery(run or turn.id, turn.lane, parts, turn.reply_to, "turn" if run else "notice")
         if not self._protected:
             # Closed before the first byte: it never runs again, and nothing is owed.
             if await self._commit(turn, run, ending, usage, detail, None):
