@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -22,10 +23,12 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # what every child shares is nobody's garbage
     print("ready", flush=True)
+    alive: set[int] = set()
     for line in sys.stdin:
         command = json.loads(line)
         if "wait" in command:
             _, status = os.waitpid(command["wait"], 0)
+            alive.discard(command["wait"])
             print(os.waitstatus_to_exitcode(status), flush=True)
             continue
         pid = os.fork()
@@ -37,7 +40,10 @@ def main() -> None:
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)
+        alive.add(pid)
         print(pid, flush=True)
+    for pid in alive:  # a test failed, or its runner was killed: nothing may outlive it
+        os.kill(pid, signal.SIGKILL)
 
 
 def _become(command: dict[str, object]) -> None:
