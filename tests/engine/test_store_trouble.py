@@ -399,3 +399,17 @@ async def test_a_failed_run_waits_for_the_store_and_is_not_made_again(stage: Sta
     await stage.advance(3)
     assert stage.talk.texts == ["the second model's answer"]
     assert (stage.agent.runs, stage.runs()) == (2, ["fallback", "answered"])
+
+
+async def test_a_wait_without_end_costs_no_unprotected_answer(stage: Stage) -> None:
+    """What a platform says may be absurd; it is bounded before it becomes a time."""
+    stage.platform(RateLimited(float("inf")))
+    node = await stage.start()
+    node.faults.down = lambda verb: verb == "finish_turn"
+    await node.say("hello")
+    await stage.advance(70)
+    assert len(stage.talk.calls) == 1
+    node.faults.down = lambda _verb: False
+    await stage.advance(5)
+    (record,) = stage.records()
+    assert (record.state, record.due_at is not None) == ("failed", True)

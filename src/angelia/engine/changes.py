@@ -45,12 +45,7 @@ def change_for(
     facts = _facts(conclusion, now)
     children: tuple[Part, ...] = ()
     if isinstance(step, SplitPart):
-        texts = adapter.split(step.part.text, max(_CHILD_LIMIT_MIN, promise.text_limit // 2))
-        if len(texts) < 2:
-            step = Settle(Event.CONTENT_REJECTED)
-        else:
-            known, children = with_split(known, step.part, texts)
-            step = after_split(known, promise, now)
+        step, known, children = split_up(known, step.part, adapter, promise, now)
     match step:
         case Settle(event):
             return Advance(event, children=children, **facts), None
@@ -78,6 +73,18 @@ def change_for(
                 None,
             )
     raise AssertionError(f"a claimed row cannot be told to {step}")
+
+
+def split_up(
+    record: Record, part: Part, adapter: Adapter, promise: Promise, now: Moment
+) -> tuple[Step, Record, tuple[Part, ...]]:
+    """Replace a part that was too long by smaller ones: what follows, the record, the children.
+    A part that cannot be cut is rejected."""
+    texts = adapter.split(part.text, max(_CHILD_LIMIT_MIN, promise.text_limit // 2))
+    if len(texts) < 2:
+        return Settle(Event.CONTENT_REJECTED), record, ()
+    record, children = with_split(record, part, texts)
+    return after_split(record, promise, now), record, children
 
 
 def _facts(conclusion: Conclusion | None, now: Moment) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from angelia.engine.changes import limit_for, split_up
 from angelia.engine.roster import Connection
 from angelia.engine.sender import call, outgoing
 from angelia.model.messages import NewDelivery
@@ -20,11 +21,10 @@ from angelia.model.plan import (
     SplitPart,
     Step,
     after,
-    after_split,
     end_of_pass,
     next_step,
 )
-from angelia.model.record import Record, conclude, fresh_parts, with_attempt, with_split
+from angelia.model.record import Record, conclude, fresh_parts, with_attempt
 from angelia.model.states import Event, State
 from angelia.seams.clock import Clock
 
@@ -58,16 +58,12 @@ async def send_unprotected(
         record = conclusion.record
         step = after(conclusion, connection.promise, clock.now())
         if isinstance(step, SplitPart):
-            texts = connection.adapter.split(step.part.text, max(16, connection.promise.text_limit // 2))
-            if len(texts) < 2:
-                step = Settle(Event.CONTENT_REJECTED)
-            else:
-                record, _ = with_split(record, step.part, texts)
-                step = after_split(record, connection.promise, clock.now())
+            now = clock.now()
+            step, record, _ = split_up(record, step.part, connection.adapter, connection.promise, now)
         if isinstance(step, PassEnds):
-            limit = conclusion.limit
-            until = clock.now().steady + int(limit.wait_s * 1000) if limit else 0
-            return record, end_of_pass(record, clock.now(), wait_until=until)
+            now, said = clock.now(), conclusion.limit
+            until = limit_for(said, record.lane.chat, now).until if said else 0
+            return record, end_of_pass(record, now, wait_until=until)
     if isinstance(step, Settle):
         return record, PassEnd(step.event, None, 0)
     return record, end_of_pass(record, clock.now())
