@@ -216,8 +216,12 @@ async def test_two_kills_in_the_middle_of_an_answer_end_with_a_word_to_the_perso
     async with receiver() as service:
         home.configure(service.url, agent=echo())
         await killed_at(home, "agent.before")
-        async with running(home, ANGELIA_CRASH_POINT="agent.before") as again:
+        # The turn may run again before the gateway has printed its address.
+        again = await Daemon.spawn(home, ANGELIA_CRASH_POINT="agent.before")
+        try:
             assert await again.ended() == -signal.SIGKILL
+        finally:
+            await again.kill()
         async with running(home):
             await service.wait(1)
             await all_delivered(home)
