@@ -19,12 +19,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # One virtual environment: two installations into it at the same time would break it.
 .NOTPARALLEL:
 
-.PHONY: help run test check sim bench fmt docs lock browser clean
+.PHONY: help run test check sim soak canaries bench fmt docs lock browser clean
 
 help: ## Say what can be made
 	@echo 'Angelia, a messaging gateway that does not lose answers.'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'PYTHON=/path/to/python3 chooses another Python (3.11 or newer).'
 	@echo 'ANGELIA_HOME=/path chooses another home than ~/.angelia.'
@@ -54,6 +54,13 @@ style: # All four speak, so that one run tells everything.
 
 sim: $(VENV)/.test ## Replay one simulated world: make sim SEED=n
 	@exec $(BIN)/python -m tests.simulation $(SEED)
+
+soak: $(VENV)/.test ## Kill it at random for MINUTES=n, then at every point of every recovery
+	@$(BIN)/python -m tests.soak $(or $(MINUTES),5) $(SEED)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m soak
+
+canaries: $(VENV)/.test ## Plant known bugs and see which rings find them (an hour or two)
+	@exec $(BIN)/python -m tests.canaries $(CANARY_ARGS)
 
 bench: $(VENV)/.test ## Measure the ledger and the gateway beside their peers
 	@exec $(BIN)/python -m bench

@@ -13,8 +13,17 @@ from typing import Any
 
 import apsw
 
-#: One real second is a minute of every gateway and command of this session.
-CLOCK = {"ANGELIA_TEST_CLOCK_SPEED": "60", "ANGELIA_TEST_CLOCK_ORIGIN": str(time.time())}
+_SPEED = 60
+_ORIGIN = time.time()
+
+
+def clock(days_ahead: float = 0.0) -> dict[str, str]:
+    """One real second is a minute of every gateway and command of this session."""
+    origin = _ORIGIN - days_ahead * 24 * 3600 / (_SPEED - 1)
+    return {"ANGELIA_TEST_CLOCK_SPEED": str(_SPEED), "ANGELIA_TEST_CLOCK_ORIGIN": str(origin)}
+
+
+CLOCK = clock()
 PATIENCE_S = 60.0
 
 CONFIG = """\
@@ -50,9 +59,16 @@ class Zygote:
         assert ready, "the zygote does not answer"
         return self._process.stdout.readline().strip()
 
-    def start(self, home: Path, **env: object) -> int:
-        environment = {**CLOCK, **env}
-        return int(self._ask({"home": str(home), "env": environment, "log": str(home / "log")}))
+    def start(self, home: Path, migrations: Path | None = None, **env: object) -> int:
+        """Start a gateway on ``home``; its process id. ``migrations``: those of a later release."""
+        command = {"home": str(home), "env": {**CLOCK, **env}, "log": str(home / "log")}
+        if migrations is not None:
+            command["migrations"] = str(migrations)
+        return int(self._ask(command))
+
+    def imports(self, module: str) -> None:
+        """Pay for a module once, before the gateways that need it."""
+        assert self._ask({"import": module}) == "imported"
 
     def wait(self, pid: int) -> int:
         return int(self._ask({"wait": pid}))
@@ -133,12 +149,12 @@ def ask(home: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 def settled(home: Path, inbounds: int) -> bool:
-    """Whether nothing is open any more except what policy rests."""
+    """Whether nothing is open any more except what policy rests, or what asks first."""
     rows = ask(
         home,
         "SELECT (SELECT count(*) FROM inbound),"
         " (SELECT count(*) FROM turns WHERE state IN ('waiting', 'running')),"
-        " (SELECT count(*) FROM deliveries WHERE state IN ('pending', 'attempting')"
-        "   OR (state = 'failed' AND due_at IS NOT NULL))",
+        " (SELECT count(*) FROM deliveries WHERE state = 'attempting'"
+        "   OR (state IN ('pending', 'failed') AND due_at IS NOT NULL))",
     )
     return bool(rows) and rows[0][0] >= inbounds and rows[0][1:] == (0, 0)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from angelia.model import limits
+from angelia.model.markers import OPENING
 from angelia.model.record import DOUBTFUL, Ending, Record
 from angelia.model.states import FINAL, TRANSITIONS, TURN_TRANSITIONS, State
 from angelia.store.invariants import problems
@@ -52,12 +53,18 @@ def _truth(world: World, records: list[Record]) -> Iterator[str]:
     pruned = {id for (id,) in world.ask("SELECT id FROM sim_log WHERE what = 'pruned'")}
     on_record = {id for (id,) in world.ask("SELECT id FROM deliveries WHERE unprotected")}
     early = world.witness.absent_too_early
+    sent_off: dict[tuple[str, str], str] = {}
     arrived: list[Arrival] = []
     late: list[Arrival] = []
     for platform in world.platforms.values():
         for one in platform.arrived:
-            delivery = one.key.rsplit(".", 2)[0]
-            if one.flaw == "unprotected" and delivery not in on_record:
+            delivery, part, _ = one.key.rsplit(".", 2)
+            if one.flaw == "off":
+                before = sent_off.get((delivery, part))
+                if not (before is None or before.startswith(OPENING) or one.text.startswith(OPENING)):
+                    yield f"4: {one.key} was repeated without a word by a gateway whose ledger is off"
+                sent_off[delivery, part] = one.text
+            elif one.flaw == "unprotected" and delivery not in on_record:
                 world.witness.reach("documented hole: unprotected and died")
             elif delivery not in pruned:
                 residue = one.flaw == "frozen" or one.sent_t < early.get(one.key, 0.0)
@@ -106,7 +113,7 @@ def _inbound(world: World) -> Iterator[str]:
             yield f"1: {said.id} is acknowledged with {len(known)} turns"
         for turn, state, reason, _ in known:
             owed = world.ask("SELECT count(*) FROM deliveries WHERE turn = ?", turn)[0][0]
-            if state == "answered" and owed != 1:
+            if state == "answered" and owed != 1 and turn not in world.witness.closed_off:
                 yield f"2: {said.id} is answered with {owed} deliveries"
             if state == "gave_up" and reason not in ("stopped", "expired", "interrupted twice"):
                 yield f"2: the turn of {said.id} was given up: {reason}"
@@ -169,13 +176,15 @@ def _conversations(world: World, records: list[Record]) -> Iterator[str]:
 
 
 def open_rows(world: World) -> list[str]:
-    """Invariant 8: what is not settled, in words."""
+    """Invariant 8: what is not settled, in words. With the ledger off, rows already owed rest."""
+    off = world.mixture.ledger_off == "always"
     return [
         f"{kind} {id} is {state}"
         for kind, id, state in world.ask(
             "SELECT 'delivery', id, state FROM deliveries WHERE state IN ('pending', 'attempting', 'failed')"
             " UNION ALL SELECT 'turn', id, state FROM turns WHERE state IN ('waiting', 'running')"
         )
+        if not (off and kind == "delivery")
     ]
 
 

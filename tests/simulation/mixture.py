@@ -74,6 +74,10 @@ class Mixture:
     answers: dict[str, float]
     moods: dict[str, float]
     stall_p: float  # stands still right after a commit, before its caller hears of it
+    in_file: bool  # the store is a file with a connection for each, not shared memory
+    ledger_off: str  # "", "always", "at times": gateway.delivery_ledger is false
+    full_p: float  # of the store's troubles: the disk is really full, or another process writes
+    batch_p: float  # several messages at once, acknowledged together
 
 
 def draw(seed: int) -> Mixture:
@@ -118,10 +122,21 @@ def draw(seed: int) -> Mixture:
         answers=some(ANSWERS, dice.pick((0.0, 0.15, 0.3, 0.5))),
         moods=some(AGENT_MOODS, 0.3),
         stall_p=dice.pick((0.0, 0.0, 0.0, 0.005, 0.03)),
+        in_file=dice.chance(0.1),
+        ledger_off=dice.pick(("",) * 10 + ("always", "at times")),
+        full_p=dice.pick((0.0, 0.5)),
+        batch_p=dice.pick((0.0, 0.0, 0.3)),
     )
 
 
-_HARSH = {"unreachable": 0.1, "moved": 0.15, "thread gone": 0.5, "markup": 0.4, "too long": 0.5}
+_HARSH = {
+    "unreachable": 0.1,
+    "moved": 0.15,
+    "thread gone": 0.5,
+    "markup": 0.4,
+    "too long": 0.5,
+    "anchor gone": 0.4,
+}
 
 #: Worlds with a theme, for the branches that chance alone visits too seldom.
 THEMES: dict[str, dict[str, Any]] = {
@@ -185,6 +200,42 @@ THEMES: dict[str, dict[str, Any]] = {
         "crash_point_p": 0.001,
         "stop_every_s": 0.0,
         "moods": {"slow": 3.0},
+    },
+    "ledger off": {
+        "ledger_off": "at times",
+        "nodes": 2,
+        "lock": False,
+        "kill_every_s": 20.0,
+        "platforms": ("key 24 h", "neither"),
+        "operator_every_s": 10.0,
+        "command_p": 0.15,
+        "answers": {"slow": 1.0, "lost": 0.3, "refused": 0.3, "too long": 0.2},
+    },
+    "clocks": {
+        "step_every_s": 25.0,
+        "freeze_every_s": 30.0,
+        "nodes": 2,
+        "lock": False,
+        "answers": {"limited": 0.4, "lost": 0.3},
+    },
+    "full disks": {
+        "down_every_s": 25.0,
+        "full_p": 1.0,
+        "in_file": False,
+        "length_s": 300.0,
+        "batch_p": 0.4,
+        "kill_every_s": 30.0,
+        "loss_every_s": 30.0,
+    },
+    "locked files": {
+        "down_every_s": 25.0,
+        "full_p": 1.0,
+        "in_file": True,
+        "nodes": 2,
+        "lock": False,
+        "batch_p": 0.4,
+        "lost_commit_p": 0.05,
+        "length_s": 100.0,
     },
     "gaps": {
         "kill_every_s": 30.0,

@@ -25,6 +25,7 @@ from angelia.gateway.supervisor import Supervisor
 from angelia.model.errors import StoreUnavailableError
 from angelia.model.ids import AdapterId, Lane
 from angelia.platforms.text import split
+from angelia.store.connection import StoreBusy
 from angelia.store.ledger import Ledger, OwnerKind
 from angelia.store.sqlite import VERBS, SqliteLedger
 from angelia.testing.simloop import Killed, Process, SimClock, lapse
@@ -55,10 +56,19 @@ class Gate:
             await self._pause()
             if world.store_is_down(writes):
                 raise StoreUnavailableError(f"{name}: the disk is full")
-            result = await real(*given, **named)
+            untouched = None if node.protected else world.witness.ledger_off(node, name, given)
+            try:
+                result = await real(*given, **named)
+            except StoreUnavailableError as error:
+                world.witness.reach(f"store {'busy' if isinstance(error, StoreBusy) else 'full'} in earnest")
+                raise
             world.witness.verb(node, name, given, named, result)
+            if untouched is not None:
+                untouched()
             if writes and not world.calm and node.dice.chance(world.mixture.lost_commit_p):
                 world.witness.reach("answer of a commit lost")
+                if name == "renew":
+                    world.witness.reach("lease renewed without an answer")
                 world.witness.note(node.name, f"the answer of {name} is lost")
                 raise StoreUnavailableError(f"{name}: the answer was lost")
             if not world.calm and node.dice.chance(world.mixture.stall_p):
@@ -101,9 +111,12 @@ class Node:
         self.ready = False
         self.claims: dict[str, Any] = {}  # what the witness knows of this node's claims
         self.looked = Look(-1.0, 0, 0)
-        self.ledger = SqliteLedger(world.path, self.clock, inline=True)
+        self.ledger = world.store.ledger(self.clock)
         self.gate = cast(SqliteLedger, Gate(self, self.ledger))
         self.agent = SimAgent(self)
+        off = world.mixture.ledger_off
+        #: The setting gateway.delivery_ledger of this gateway's configuration.
+        self.protected = not off or (off == "at times" and (world.calm or self.dice.chance(0.5)))
         lock = world.mixture.lock
         self.engine = Engine(
             cast(Ledger, self.gate),
@@ -114,6 +127,7 @@ class Node:
             kind=OwnerKind.DAEMON if lock else OwnerKind.LIBRARY,
             lock_held=lock,
             is_command=is_command,
+            protected=self.protected,
         )
         self.engine.turner.on_command = Commands(self.engine, self.gate).answer
         self.supervisor = Supervisor(

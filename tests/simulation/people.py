@@ -68,6 +68,9 @@ class User:
                 self.platform.blocked.discard(chat)
                 world.witness.note("user", f"{chat} lets the bot in again")
                 world.witness.reach("unreachable chat revived")
+            if self.dice.chance(mixture.batch_p):
+                world.begin(self._deliver_batch([self._new_question() for _ in range(self.dice.whole(2, 4))]))
+                continue
             number = len(world.said) + 1
             text = f"q{number}"
             if self.dice.chance(mixture.command_p):
@@ -79,13 +82,37 @@ class User:
             if self.dice.chance(mixture.edit_p):
                 world.begin(self._edit(said))
 
+    def _new_question(self) -> Said:
+        number = len(self.world.said) + 1
+        lane = self.lane._replace(chat=self.platform.moves.get(self.lane.chat, self.lane.chat))
+        said = self.world.said[f"m{number}"] = Said(f"m{number}", lane, f"q{number}")
+        return said
+
+    async def _deliver_batch(self, batch: list[Said]) -> None:
+        """As an update poll does it: several at once, and one acknowledgement for all. A death in
+        the middle brings the whole batch again."""
+        world, inbounds = self.world, [self._inbound(said, said.text) for said in batch]
+        while not all(said.acked for said in batch):
+            await world.awake.wait()
+            nodes = [node for node in world.nodes if self.platform.id in node.adapters and node.ready]
+            if nodes:
+                node = self.dice.pick(nodes)
+                answers = await _answer(node.process.begin(_receive_batch(node, self.platform, inbounds)))
+                for said, answer in zip(batch, answers or (), strict=False):
+                    world.witness.acknowledged(said, answer)
+                if answers and answers[0] is Reception.DUPLICATE and answers[-1] is Reception.ACCEPTED:
+                    world.witness.reach("batch cut in the middle")
+            await lapse(self.dice.between(0.5, 4))
+
     async def _deliver(self, said: Said) -> None:
         """The platform replays until somebody acknowledges, sometimes to two at once."""
         inbound = self._inbound(said, said.text)
+        world, duplicate_p = self.world, self.world.mixture.duplicate_p / 3
         while not said.acked:
-            await self.world.awake.wait()
-            if self.dice.chance(self.world.mixture.duplicate_p / 3):
-                self.world.begin(self._offer(said, inbound))
+            if not world.awake.is_set():
+                await world.awake.wait()
+            if self.dice.chance(duplicate_p):
+                world.begin(self._offer(said, inbound))
             await self._offer(said, inbound)
             await lapse(self.dice.between(0.5, 4))
         while self.dice.chance(self.world.mixture.duplicate_p):
@@ -114,6 +141,8 @@ class User:
         answer = await _answer(task)
         if answer is None:
             return
+        if said.acked:
+            self.world.witness.reach("replayed after its acknowledgement")
         self.world.witness.acknowledged(said, answer)
         self.world.witness.note("user", f"{said.id} {answer} by {node.name}")
 
@@ -145,6 +174,19 @@ async def _receive(node: Node, platform: SimPlatform, inbound: Inbound) -> Recep
         return await adapter.host.receive(inbound)
     except StoreUnavailableError:
         return None
+
+
+async def _receive_batch(
+    node: Node, platform: SimPlatform, inbounds: list[Inbound]
+) -> list[Reception] | None:
+    """One after another, as they came; acknowledged only if all are on record."""
+    answers: list[Reception] = []
+    for inbound in inbounds:
+        answer = await _receive(node, platform, inbound)
+        if answer is None:
+            return None
+        answers.append(answer)
+    return answers
 
 
 async def _edit(node: Node, inbound: Inbound) -> bool:
@@ -203,7 +245,7 @@ class Operator:
 
     async def act(self) -> None:
         world = self.world
-        ledger = SqliteLedger(world.path, SimClock(world.civil), inline=True)
+        ledger = world.store.ledger(SimClock(world.civil))
         try:
             await self._order(ledger)
         except (TryAgainError, NotPossibleError, UnknownIdError, StoreUnavailableError) as error:
@@ -222,6 +264,7 @@ class Operator:
             text = "notice " + "dolor sit. " * self.dice.pick((1, 60))
             id = f"notice{len(witness.notices) + 1}"
             witness.notices[id] = lane
+            witness.reach("notice by the operator")
             from angelia.platforms.text import split
 
             await ledger.enqueue(
@@ -240,6 +283,6 @@ class Operator:
         elif order == "mark":
             await ledger.operate("operate", lambda c, now: orders.mark_delivered(c, id, now))
         else:
-            new = f"again{len(witness.trace)}"
+            new = f"again{len(witness.notes)}"
             await ledger.operate("operate", lambda c, now: orders.send_again(c, id, new, now))
             witness.reach("sent again on request")

@@ -272,6 +272,7 @@ class SimAdapter:
         if self.platform.now < self.platform.revoked_until:
             raise BadCredentialError("revoked")
         if self.platform.now < self.platform.down_until:
+            self.node.world.witness.reach("platform outage")
             raise AdapterDownError("the platform is down")
         self.host = host
         self.node.adapters[self.platform.id] = self

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 from tests.simulation.mixture import THEMES, themed
-from tests.simulation.world import Story, play
+from tests.simulation.story import Story
+from tests.simulation.world import play
 
 #: Seeds that have found something, and what it was.
 STORIES: dict[int, str] = {
     4: "a further part went out inside a rate limit that another lane had learned meanwhile",
     73: "a look-up by another gateway beside a call in flight; a false alarm of the checker, kept for that",
+    5098: "with the ledger off, two gateways answered the same chat command",
     1025: "a turn whose start was committed without an answer stayed running, and nobody worked on it",
 }
 
@@ -73,6 +75,22 @@ RARE_BRANCHES: tuple[str, ...] = (
     "killed at a crash point",
     "drained",
     "pruned",
+    "claim changed",
+    "turn empty",
+    "turn error",
+    "answered inside a rate limit",
+    "sent with the ledger off",
+    "store busy in earnest",
+    "store full in earnest",
+    "lease renewed without an answer",
+    "clock set ahead",
+    "clock set back",
+    "gap: suspended",
+    "platform outage",
+    "batch cut in the middle",
+    "replayed after its acknowledgement",
+    "notice by the operator",
+    "recovery rehearsed with a row in flight",
 )
 
 #: Seconds of processor time for fresh seeds.

@@ -8,8 +8,8 @@ platform took, what was committed, and a trigger that logs every change of state
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Between the last look at a clock and the first byte (a connection is made meanwhile).
 SLACK_S = 2.0
+
+#: What works on deliveries that are owed: never done by a gateway whose ledger is off.
+_ON_OWED_ROWS = frozenset({"claim", "advance", "settle", "defer", "record_receipt", "note_look_up"})
 
 #: Logs every change of a row's state, whoever makes it.
 TRIGGERS = """
@@ -84,20 +87,24 @@ class Witness:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.trace: list[str] = []
+        #: When, who, what: put into words only when somebody reads it.
+        self.notes: list[tuple[float, str, str]] = []
         self.flaws: list[str] = []
         self.reached: Counter[str] = Counter()
+        self.redeliveries = 0
         self.holds: dict[str, list[Hold]] = {}
         self.due: dict[str, float | None] = {}
         self.starts = 0
         self.rests: dict[str, int] = {}
         self.notices: dict[str, Lane] = {}
         self.absent_too_early: dict[str, float] = {}
+        #: Turns that a gateway without the ledger closed, so that no delivery belongs to them.
+        self.closed_off: set[str] = set()
 
     # -- the trace ---------------------------------------------------------------------------
 
     def note(self, who: str, what: str) -> None:
-        self.trace.append(f"{self.world.loop.time():12.3f} {who:9} {what}")
+        self.notes.append((self.world.loop.now_s, who, what))
 
     def reach(self, branch: str) -> None:
         self.reached[branch] += 1
@@ -105,9 +112,6 @@ class Witness:
     def flaw(self, sentence: str) -> None:
         self.note("FLAW", sentence)
         self.flaws.append(f"{self.world.loop.time():.3f} {sentence}")
-
-    def digest(self) -> str:
-        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
 
     # -- what was committed ------------------------------------------------------------------
 
@@ -128,6 +132,7 @@ class Witness:
         )
         if result is ClaimAnswer.GRANTED:
             self._holds_now(node, record.id, owner, record.fence + 1)
+            self.redeliveries += bool(record.attempts)
             self._in_order(record.id)
         else:
             self.reach(f"claim {result}")
@@ -285,6 +290,8 @@ class Witness:
             delivery,
         )
         held = node.claims.get(delivery)
+        if not node.protected:
+            return self._first_byte_without_ledger(node, delivery, bool(row))
         if not row or held is None:
             if node.engine.answers.kept:
                 self.reach("sent unprotected")
@@ -311,6 +318,39 @@ class Witness:
             self._after_due(delivery, message, t)
             self._outside_limits(message.key, platform, message.chat, held.since, True)
         return ""
+
+    # -- the ledger switched off -------------------------------------------------------------
+
+    def ledger_off(self, node: Node, name: str, given: Any) -> Callable[[], None] | None:
+        """A verb of a gateway whose ledger is off: rows already owed stay untouched. Returns what
+        to look at once the verb has returned."""
+        if name in _ON_OWED_ROWS:
+            self.flaw(f"6: {node.name} does {name}, although its ledger is off")
+        if name == "finish_turn":
+            self.closed_off.add(given[0].id)
+        if name != "take_over":
+            return None
+        changes = "SELECT count(*) FROM sim_log WHERE what = 'd'"
+        before = self.world.ask(changes)
+
+        def compare() -> None:
+            if self.world.ask(changes) != before:
+                self.flaw(f"6: {node.name} took over deliveries, although its ledger is off")
+
+        return compare
+
+    def _first_byte_without_ledger(self, node: Node, delivery: str, on_record: bool) -> str:
+        """Its turn is closed by now, so that it never runs again; nothing owed goes out."""
+        closed = self.world.ask(
+            "SELECT state FROM turns WHERE id = ?1 OR id = (SELECT turn FROM model_runs WHERE id = ?1)",
+            delivery,
+        )
+        if closed != [("answered",)]:
+            self.flaw(f"9: {node.name} answers without the ledger before the turn is closed: {closed}")
+        if on_record:
+            self.flaw(f"6: {node.name} sends the owed {delivery}, although its ledger is off")
+        self.reach("sent with the ledger off")
+        return "off"
 
     def _after_due(self, delivery: str, message: Outgoing, t: float) -> None:
         slack = 0.05 + self.world.civil.stepped_ms / 1000

@@ -8,30 +8,27 @@ anew, some time passes, and nothing may be left open. One seed gives one trace.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
-import logging
 import shutil
 import tempfile
-import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import structlog
 from tests.simulation.checkers import flaws_of, open_rows
 from tests.simulation.dice import Dice
 from tests.simulation.mixture import Mixture, draw
 from tests.simulation.node import Node
 from tests.simulation.people import Operator, Said, User
 from tests.simulation.platform import SimPlatform
-from tests.simulation.witness import TRIGGERS, Witness
+from tests.simulation.store import WorldStore
+from tests.simulation.story import Story, overheard
+from tests.simulation.witness import Witness
 
+from angelia.model import markers
 from angelia.model.ids import AdapterId, Lane
 from angelia.seams import crash
-from angelia.store.connection import open_connection
-from angelia.store.sqlite import SqliteLedger
+from angelia.testing.checks import recovery_problems
 from angelia.testing.simloop import CivilTime, Killed, Process, SimClock, SimLoop, lapse
 
 #: Long enough for every wait that the platforms of these worlds order, and for a third try.
@@ -49,6 +46,7 @@ class World:
         self.witness = Witness(self)
         self.dice = Dice(seed, "world")
         self.crash_dice = Dice(seed, "crash points")
+        self.rehearsal_dice = Dice(seed, "rehearsals")
         self.operator = Operator(self)
         self.nodes: list[Node] = []
         self.said: dict[str, Said] = {}
@@ -57,22 +55,20 @@ class World:
         self.awake.set()
         self.down_until = 0.0
         self.reads_fail = False
+        self.hindered = False
         self.deaths = 0
         self._numbers = 0
         self.context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[Any]] = set()
-        SqliteLedger(self.path, SimClock(self.civil), inline=True)
-        connection = open_connection(str(self.path))
-        connection.execute(TRIGGERS)
-        connection.close()
-        self.look = open_connection(str(self.path), read_only=True)
+        self.store = WorldStore(self.path if self.mixture.in_file else None)
+        self.look = self.store.look
         platforms = [SimPlatform(self, f"p{i}", kind) for i, kind in enumerate(self.mixture.platforms, 1)]
         self.platforms: dict[AdapterId, SimPlatform] = {one.id: one for one in platforms}
 
     # -- what everybody may use --------------------------------------------------------------
 
     def ask(self, sql: str, *given: Any) -> list[tuple[Any, ...]]:
-        return list(self.look.execute(sql, given))
+        return self.look.execute(sql, given).fetchall()
 
     def begin(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Something of the world, outside every process."""
@@ -93,10 +89,20 @@ class World:
 
     def start_node(self) -> None:
         self._numbers += 1
+        if self.calm or self.rehearsal_dice.chance(0.15):
+            self._rehearse()
         node = Node(self, self._numbers)
         self.nodes.append(node)
         self.witness.note(node.name, "is started")
         node.start()
+
+    def _rehearse(self) -> None:
+        """Invariant 10, on a copy of the store as the next start would find it."""
+        if self.ask("SELECT 1 FROM deliveries WHERE state = 'attempting' LIMIT 1"):
+            self.witness.reach("recovery rehearsed with a row in flight")
+        now = SimClock(self.civil).now()
+        for sentence in recovery_problems(self.look, now, self.mixture.lock, apart=("sim_log",)):
+            self.witness.flaw(sentence)
 
     def kill(self, node: Node, quiet: bool = False) -> None:
         """Nothing of it goes on; its files are closed by the system."""
@@ -170,13 +176,28 @@ class World:
     async def _step(self) -> None:
         seconds = self.dice.pick((-7200.0, -30.0, -3.0, 3.0, 30.0, 7200.0))
         self.witness.note("clock", f"is set by {seconds} s")
+        self.witness.reach(f"clock set {'back' if seconds < 0 else 'ahead'}")
         self.civil.step(seconds)
 
     async def _store_down(self) -> None:
         seconds = self.dice.pick((0.5, 4.0, 20.0, 90.0, 90.0))
         self.reads_fail = self.dice.chance(0.3)
+        if self.dice.chance(self.mixture.full_p):
+            if not self.hindered:
+                self.begin(self._hinder(seconds))
+            return
         self.witness.note("store", f"is unavailable for {seconds} s")
         self.down_until = max(self.down_until, self.loop.time() + seconds)
+
+    async def _hinder(self, seconds: float) -> None:
+        """A store that refuses by itself, in the middle of a verb."""
+        self.hindered = True
+        self.witness.note("store", f"is {self.store.hinder()} for {seconds} s")
+        end = self.loop.time() + seconds
+        while self.loop.time() < end and not self.calm:
+            await lapse(0.5)
+        self.store.heal()
+        self.hindered = False
 
     async def _lose_adapter(self) -> None:
         node = self._any_node()
@@ -211,6 +232,7 @@ class World:
         mixture = self.mixture
         self.awake.clear()
         self.witness.note("world", f"{mixture.gap} for {mixture.gap_s} s")
+        self.witness.reach(f"gap: {mixture.gap}")
         if mixture.gap == "down":
             for node in list(self.nodes):
                 self.kill(node)
@@ -228,7 +250,7 @@ class World:
     # -- the story ---------------------------------------------------------------------------
 
     async def run(self) -> None:
-        crash.install(self.crash_point)
+        crash.install(self.crash_point if self.mixture.crash_point_p else None)
         mixture, every = self.mixture, self._now_and_then
         self.witness.note("world", f"seed {self.seed}: {mixture}")
         for _ in range(mixture.nodes):
@@ -259,6 +281,8 @@ class World:
         """The liveness phase."""
         self.calm = True
         self.down_until = 0.0
+        while self.hindered:
+            await lapse(0.5)
         self.witness.note("world", "the troubles end")
         for platform in self.platforms.values():
             platform.absent.clear()
@@ -290,58 +314,20 @@ class World:
             node.process.kill()
             node.ledger._writer.close_blocking()
             node.ledger._reader.close_blocking()
-        self.look.close()
-
-
-@dataclass
-class Story:
-    """What is left of a world."""
-
-    seed: int
-    flaws: list[str]
-    trace: list[str]
-    digest: str
-    reached: dict[str, int]
-    virtual_s: float
-    deaths: int
-    arrivals: int
-
-
-#: What the fakes do on purpose; any other exception that was logged is a bug.
-_EXPECTED = ("send.raised", "look_up.raised", "agent.raised")
-
-
-@contextlib.contextmanager
-def _overheard(unexpected: list[str]) -> Iterator[None]:
-    """Nobody reads the log of a simulated gateway, but an exception in it is told."""
-
-    def hear(_logger: Any, _name: str, event: Any) -> Any:
-        if event.get("exc_info") and event.get("action") not in _EXPECTED:
-            unexpected.append("".join(traceback.format_exc().splitlines(True)[-12:]))
-        raise structlog.DropEvent
-
-    before = structlog.get_config()
-    structlog.configure(
-        processors=[hear],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
-        cache_logger_on_first_use=False,
-    )
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
+        self.store.close()
 
 
 def play(seed: int, mixture: Mixture | None = None) -> Story:
     """The whole story of one seed."""
     ram = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="angelia-sim-", dir=ram if ram.is_dir() else None))
-    loop = SimLoop()
+    loop = SimLoop()  # type: ignore[abstract]  # what worlds need of a loop it has
     unexpected: list[str] = []
-    with _overheard(unexpected):
+    with overheard(unexpected):
         try:
-            story = loop.run_until_complete(_live(seed, loop, folder, mixture))
+            story: Story = loop.run_until_complete(_live(seed, loop, folder, mixture))
             story.flaws += [f"an exception was logged: {one}" for one in unexpected]
+            story.flaws += [f"nobody heard of a failure: {one}" for one in loop.complaints]
             return story
         finally:
             crash.install(None)
@@ -354,17 +340,20 @@ async def _live(seed: int, loop: SimLoop, folder: Path, mixture: Mixture | None)
     world = World(seed, loop, folder, mixture)
     try:
         await world.run()
+        deliveries = world.ask("SELECT count(*) FROM sim_log WHERE what = 'd' AND old IS NULL")[0][0]
     finally:
         world.close()
     witness = world.witness
-    arrivals = sum(len(platform.arrived) for platform in world.platforms.values())
+    arrived = [one for platform in world.platforms.values() for one in platform.arrived]
     return Story(
         seed,
         witness.flaws,
-        witness.trace,
-        witness.digest(),
+        witness.notes,
         dict(witness.reached),
         loop.time(),
         world.deaths,
-        arrivals,
+        len(arrived),
+        deliveries,
+        witness.redeliveries,
+        sum(one.text.startswith(markers.OPENING) for one in arrived),
     )

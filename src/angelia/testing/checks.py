@@ -3,6 +3,7 @@
 A fake platform remembers what it accepted, outside the process that is killed (``Arrived``);
 no checker may ask the gateway what it sent. ``problems_of`` is everything; each problem is a
 sentence that names the invariant's number in ``testing.md``.
+``recovery_problems`` is the tenth: what a start finds, the next start finds again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import apsw
 from angelia.model import markers
 from angelia.model.record import DOUBTFUL, Ending, Part, Record, Revision, Role, lineage
 from angelia.model.states import State
+from angelia.seams.clock import Now
+from angelia.store import sqlite_owners as owners
 from angelia.store.invariants import problems
+from angelia.store.ledger import OwnerKind
 from angelia.store.rows import SQL, load_record, many
 from angelia.store.sqlite_operator import MARKED
 
@@ -50,7 +54,7 @@ def problems_of(conn: apsw.Connection, wall: int, arrived: Sequence[Arrived] | N
 
 def order_problems(records: Iterable[Record]) -> Iterator[str]:
     """Invariant 7: in a lane, nothing later began before something earlier was through, unless
-    that rested. Only the third redelivery rests; a chat that moved has mixed its lanes."""
+    that rested or was parked. Only the third redelivery rests; a chat that moved has mixed its lanes."""
     lanes: dict[object, list[Record]] = defaultdict(list)
     for record in records:
         if record.attempts and record.moves == 0:
@@ -58,7 +62,7 @@ def order_problems(records: Iterable[Record]) -> Iterator[str]:
     for rows in lanes.values():
         rows.sort(key=lambda record: record.seq)
         for place, earlier in enumerate(rows):
-            if earlier.tries >= 2:
+            if earlier.tries >= 2 or earlier.parked or earlier.released:
                 continue
             last = max(a.started_at for a in earlier.attempts)
             for later in rows[place + 1 :]:
@@ -140,3 +144,59 @@ def _first_send_is_plain(record: Record, by_part: dict[tuple[str, int], list[Arr
         for message in by_part.get((record.id, part.number), []):
             if message.text.startswith(markers.OPENING):
                 yield f"5: {message.key} was sent once and for the first time, but carries a marker"
+
+
+def contents(conn: apsw.Connection, *, but: Iterable[str] = ()) -> dict[str, list[tuple[object, ...]]]:
+    """All rows of the store by table, in the order of their keys; ``but``: not of these tables."""
+    left_out = set(but)
+    names = [
+        str(name)
+        for (name,) in many(conn, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        if name not in left_out and not str(name).startswith("sqlite_")
+    ]
+    return {
+        name: sorted(many(conn, f'SELECT * FROM "{name}"'), key=repr)  # noqa: S608 - names of the schema
+        for name in names
+    }
+
+
+def copy_of(conn: apsw.Connection) -> apsw.Connection:
+    """A copy of the store in memory, on which anything may be tried."""
+    copy = apsw.Connection(":memory:")
+    with copy.backup("main", conn, "main") as backup:
+        while not backup.done:
+            backup.step()
+    copy.pragma("foreign_keys", True)
+    return copy
+
+
+def recovery_problems(
+    conn: apsw.Connection, now: Now, lock_held: bool, apart: Iterable[str] = ()
+) -> list[str]:
+    """Invariant 10, tried on a copy: a start that takes over, again and as yet another start,
+    changes nothing that the first one has not changed. ``apart``: tables of the test's own."""
+    copy = copy_of(conn)
+    but = {"owners", "pulse", *apart}
+    try:
+        owners.start(copy, "first recovery", OwnerKind.DAEMON, False, now)
+        owners.take_over(copy, "first recovery", lock_held, True, now)
+        once = contents(copy, but=but)
+        again = owners.take_over(copy, "first recovery", lock_held, True, now)
+        found = [] if (again.deliveries, again.turns) == (0, 0) else [f"10: a second take-over took {again}"]
+        found += _differences("taking over twice", once, contents(copy, but=but))
+        owners.retire(copy, "first recovery", now)
+        owners.start(copy, "second recovery", OwnerKind.DAEMON, False, now)
+        owners.take_over(copy, "second recovery", lock_held, True, now)
+        return found + _differences("a second start", once, contents(copy, but=but))
+    finally:
+        copy.close()
+
+
+def _differences(
+    what: str, once: dict[str, list[tuple[object, ...]]], twice: dict[str, list[tuple[object, ...]]]
+) -> list[str]:
+    return [
+        f"10: {what} changes {table}: {[row for row in twice[table] if row not in rows][:1]}"
+        for table, rows in once.items()
+        if twice[table] != rows
+    ]
