@@ -116,9 +116,10 @@ async def refused(home: Home, after: int = 0) -> int:
 
     def rests() -> bool:
         nonlocal due
-        (one,) = deliveries(home) or [None]
-        due = one.due or 0 if one is not None and one.state == "pending" else 0
-        return one is not None and due > max(after, one.created)
+        for one in deliveries(home):
+            due = one.due or 0 if one.state == "pending" else 0
+            return due > max(after, one.created)
+        return False
 
     await until(rests, "a call was refused, the reply waits for the next")
     return due

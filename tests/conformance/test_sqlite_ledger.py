@@ -133,7 +133,7 @@ async def test_the_schema_keeps_ended_turns_and_keys(desk: Desk, store: Path) ->
     with pytest.raises(apsw.ConstraintError, match="UNIQUE"):
         connection.execute(
             "INSERT INTO inbound SELECT NULL, profile, platform, chat, message_id, thread, user, user_name, "
-            "text, reply_to, sent_at, first_seen_at, 'another turn' FROM inbound"
+            "text, reply_to, attachments, sent_at, first_seen_at, 'another turn' FROM inbound"
         )
     connection.close()
 

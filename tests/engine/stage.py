@@ -80,7 +80,9 @@ class Faults:
 class Node:
     """One process: an engine with its own opening of the store."""
 
-    def __init__(self, stage: Stage, *, kind: OwnerKind = OwnerKind.DAEMON, protected: bool = True) -> None:
+    def __init__(
+        self, stage: Stage, *, kind: OwnerKind = OwnerKind.DAEMON, protected: bool = True, **how: Any
+    ) -> None:
         self.stage = stage
         self.faults = Faults(SqliteLedger(stage.path, stage.clock, inline=True))
         ledger = cast(Ledger, self.faults)
@@ -94,6 +96,7 @@ class Node:
             lock_held=kind is OwnerKind.DAEMON,
             is_command=is_command,
             protected=protected,
+            **how,
         )
         self.engine.turner.on_command = Commands(self.engine, cast(SqliteLedger, self.faults)).answer
         self.tasks: set[asyncio.Task[Any]] = set()

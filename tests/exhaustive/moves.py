@@ -178,11 +178,13 @@ def in_flight(world: World, send: Send) -> World:
     ensure(revision.target == record.target, world, "went to an old address")
     shown = revision.text if revision.text is not None else part.text
     ensure(markers.OPENING not in part.text, world, "the marker is stored in the content")
+    bare = part.attachment is not None and not part.text and revision.role is Role.CONTENT
+    ensure(not (bare and shown), world, "a line in the caption of a file that has none")
     ensure(shown.count(markers.OPENING) <= 1, world, "markers stack")
     has_line = shown.startswith(markers.OPENING)
     ensure(has_line == (revision.marker and revision.text is not None), world, "a marker and no line")
     if has_line and revision.role is Role.CONTENT:
-        ensure(world.promise.measure(shown) <= world.promise.text_limit, world, "line and part too long")
+        ensure(world.promise.measure(shown) <= world.promise.limit_of(part), world, "line and part too long")
         ensure(shown.endswith(f":\n\n{part.text}"), world, "the content was changed")
     if has_line:
         content_before = any(is_content and word == "ok" for _, is_content, word in world.words_of_pass)
@@ -256,7 +258,9 @@ def followed(world: World, answer: plan.Step, held: int) -> World:
             return in_flight(world, answer)
         case SplitPart(part):
             half = len(part.text) // 2
-            record, _ = with_split(world.record, part, (part.text[:half], part.text[half:]))
+            halves = (part.text[:half], part.text[half:])
+            texts = halves if part.attachment is None else (f"not taken: {part.text}",)
+            record, _ = with_split(world.record, part, texts)
             split = replace(world, record=record)
             return followed(split, plan.after_split(record, world.promise, world.now), held)
         case Settle(event):

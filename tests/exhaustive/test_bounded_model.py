@@ -8,12 +8,13 @@ cannot shrink without anybody noticing.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 from tests.exhaustive.moves import answered, fair_end, successors
 from tests.exhaustive.search import random_words, search
-from tests.exhaustive.world import CORE, DEATHS, DEEP, FULL, OUTCOMES, WILD, Alphabet, fresh
+from tests.exhaustive.world import CORE, DEATHS, DEEP, FILES, FULL, OUTCOMES, WILD, Alphabet, fresh
 
 from angelia.model.plan import Promise
 from angelia.model.states import Reason, State
@@ -58,10 +59,21 @@ def test_every_longer_word_with_three_parts(kind: str) -> None:
     assert count.states >= 400
 
 
-@pytest.mark.parametrize("facts", [{"requested": True}, {"inherited_doubt": True}], ids=str)
 @KINDS
-def test_requested_and_inherited(kind: str, facts: dict[str, bool]) -> None:
-    count = search(fresh(PROMISES[kind], 2, **facts), CORE, calls=2)
+def test_every_word_over_files_with_and_without_a_caption(kind: str) -> None:
+    promise = replace(PROMISES[kind], caption_limit=PROMISES[kind].text_limit // 4)
+    for captions in (("", "a cat"), ("a cat", "")):
+        count = search(fresh(promise, 0, captions=captions), FILES, calls=2)
+        print(kind, count)
+        assert count.calls >= 90
+
+
+@pytest.mark.parametrize("fact", ["requested", "inherited_doubt"])
+@KINDS
+def test_requested_and_inherited(kind: str, fact: str) -> None:
+    first = fresh(PROMISES[kind], 2)
+    first = replace(first, record=replace(first.record, **{fact: True}))  # type: ignore[arg-type]
+    count = search(first, CORE, calls=2)
     assert count.states >= 200
 
 

@@ -8,10 +8,12 @@ an ``AssertionError`` that names the words that led to it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from angelia.model import markers, plan
 from angelia.model.ids import Lane
+from angelia.model.media import Attachment, MediaKind
 from angelia.model.outcomes import (
     Accepted,
     BadContent,
@@ -53,6 +55,7 @@ OUTCOMES: dict[str, Outcome] = {
     "refused": Refused(),
     "markup": BadContent(),
     "too long": BadContent(ContentFault.TOO_LONG),
+    "bad media": BadContent(ContentFault.MEDIA),
     "topic gone": ThreadGone(),
     "anchor gone": ThreadGone(anchor_only=True),
     "moved": Moved("elsewhere"),
@@ -85,6 +88,9 @@ WILD = Alphabet(FULL.words, jumps=(0, 52_000, 11 * MINUTE), extras=True)
 CORE = Alphabet(
     ("ok", "unconfirmed+", "unconfirmed-", "died+", "died-", "refused", "limit 5 s", "markup", "too long"),
     extras=True,
+)
+FILES = Alphabet(
+    ("ok", "unconfirmed+", "unconfirmed-", "died-", "refused", "bad media", "markup"), extras=True
 )
 DEEP = Alphabet(("ok", "unconfirmed+", "died-", "refused", "limit 5 s", "not sent"))
 
@@ -133,15 +139,19 @@ class World:
         return self.record.state in (State.DELIVERED, State.ABANDONED)
 
 
-def fresh(promise: Promise, parts: int, addressed: bool = False, **facts: object) -> World:
-    """A new delivery, just written. ``addressed``: in a thread, as a reply."""
+def fresh(
+    promise: Promise, parts: int, addressed: bool = False, captions: Iterable[str] = (), **facts: object
+) -> World:
+    """A new delivery, just written. ``addressed``: in a thread, as a reply. ``captions``: those
+    of files, which come after the texts."""
+    files = [(Attachment(c, MediaKind.FILE, f"{c}.bin", "", 1), c) for c in captions]
     record = Record(
         id="d",
         seq=1,
         lane=Lane("default", "web", "c", "t" if addressed else ""),
         state=State.PENDING,
         written_at=DAWN,
-        parts=fresh_parts(f"text of part {i}" for i in range(1, parts + 1)),
+        parts=fresh_parts((f"text of part {i}" for i in range(1, parts + 1)), files),
         reply_to="m" if addressed else "",
         newest_start=1,
     )

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from angelia.agents.base import Answer, Question
+from angelia.agents.base import Answer, Question, ReceivedFile
 from angelia.agents.command import CommandAgent, CommandSettings
 from angelia.model import limits
 from angelia.model.errors import AgentError
+from angelia.model.media import Attachment, MediaKind
 
 PATIENCE_S = 20.0
 
@@ -298,3 +299,24 @@ asyncio.run(agent.run(Question("c", "text", "u")))
 def test_bad_settings_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         CommandSettings.model_validate(bad)
+
+
+async def test_what_lies_in_the_attach_folder_goes_with_the_answer_in_the_order_of_names(
+    tmp_path: Path,
+) -> None:
+    note = tmp_path / "folder"
+    leave = "printf two > b.txt; printf one > a.png; mkdir c"
+    script = f'echo "$ANGELIA_ATTACH" > {note}; cd "$ANGELIA_ATTACH"; {leave}'
+    answer = await ask(shell(script))
+    assert [(file.shown, file.source) for file in answer.files] == [("a.png", b"one"), ("b.txt", b"two")]
+    assert not Path(note.read_text().strip()).exists()  # noqa: ASYNC240 - a few bytes
+
+
+async def test_files_that_came_with_the_question_are_named_a_path_a_line() -> None:
+    file = Attachment("0" * 64, MediaKind.FILE, "x", "text/plain", 1)
+    files = tuple(ReceivedFile(file, Path("/spool") / name) for name in ("one", "two words"))
+    agent = shell('printf "%s" "$ANGELIA_FILES"')
+    try:
+        assert (await agent.run(Question("c", "hi", "u", files=files))).text == "/spool/one\n/spool/two words"
+    finally:
+        await agent.close()

@@ -230,7 +230,7 @@ def test_malformed_sections(tmp_path: Path, text: str, words: str) -> None:
         ("text_limit: [64]", "text_limit: must be a whole number"),
         ("idempotent: maybe", "idempotent: must be true or false"),
         ("idempotent:", "idempotent: must be true or false"),
-        ("colour: red", "colour: is no known key here (known: allow, deliver_url, idempotent, secret, te"),
+        ("colour: red", "colour: is no known key here (known: allow, allow_private_addresses, deliver_url, "),
     ],
 )
 def test_the_words_of_a_refusal(tmp_path: Path, extra: str, words: str) -> None:
@@ -284,6 +284,54 @@ def test_listen(text: str, host: str, port: int, loopback: bool) -> None:
 def test_a_malformed_listen(text: str) -> None:
     with pytest.raises(ValueError):
         parse_listen(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("https://bot.example.org", "https://bot.example.org/"),
+        ("http://192.0.2.7:8787/bots//", "http://192.0.2.7:8787/bots/"),
+        ("http://[2001:db8::1]:80/", "http://[2001:db8::1]:80/"),
+    ],
+)
+def test_a_public_url_ends_with_a_slash(tmp_path: Path, text: str, address: str) -> None:
+    config = PLAIN.replace("gateway: {", f'gateway: {{public_url: "{text}", ')
+    write(tmp_path, config, "HOOK_SECRET=abc\n")
+    assert load(tmp_path, {}).public_url == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bot.example.org",
+        "ftp://x/",
+        "https://",
+        "https://x/?a=b",
+        "https://x/#f",
+        "https://u:p@x/",
+        "http://x y/",
+        "http://x:99999/",
+        "http://[::1/",
+    ],
+)
+def test_a_public_url_that_links_cannot_begin_with(tmp_path: Path, text: str) -> None:
+    message = refusal(
+        tmp_path, PLAIN.replace("gateway: {", f'gateway: {{public_url: "{text}", '), "HOOK_SECRET=abc\n"
+    )
+    assert message.startswith("config.yaml:1: gateway.public_url: must ")
+    assert text not in message
+
+
+def test_a_section_within_a_section_names_its_own_keys(tmp_path: Path) -> None:
+    agent = "{kind: openai, base_url: http://127.0.0.1:9/v1, model: m, api_key: k, transcription: {url: x}}"
+    message = refusal(tmp_path, PLAIN.replace("{kind: echo}", agent), "HOOK_SECRET=abc\n")
+    assert (
+        "agent.transcription.url: is no known key here (known: api_key, base_url, model, timeout_s)"
+        in message
+    )
+    assert (
+        "agent.transcription.base_url: is missing" in message or "agent.transcription: is missing" in message
+    )
 
 
 def test_beyond_loopback_the_web_page_needs_a_password(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_read_only_writes_nothing_and_creates_nothing(path: Path) -> None:
 @pytest.mark.parametrize("content", [b"this is no database " * 500, b"SQLite format 3\0" + b"\xff" * 4080])
 def test_a_file_that_is_no_database_is_damaged_and_stays(path: Path, content: bytes, read_only: bool) -> None:
     path.write_bytes(content)
-    with pytest.raises(StoreDamagedError, match=r"state\.db.*angelia doctor"):
+    with pytest.raises(StoreDamagedError, match=r"state\.db.*angelia salvage .*state\.db"):
         open_connection(path, read_only=read_only)
     assert path.read_bytes() == content
 

@@ -8,10 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from angelia.model.errors import AgentError
+from angelia.model.media import Attachment, shown_name
 from angelia.model.messages import HistoryEntry, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedFile:
+    """A file that came with a question: what it is, and where its bytes lie."""
+
+    attachment: Attachment
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file that goes with an answer: a path, or its bytes. It is copied before the answer is
+    on record. ``name`` and ``mime`` default to what the path says; ``caption`` goes with it."""
+
+    source: Path | bytes
+    name: str = ""
+    mime: str = ""
+    caption: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What a person sees as its name."""
+        return shown_name(self.name or ("file" if isinstance(self.source, bytes) else self.source.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +47,7 @@ class Question:
     ``conversation`` is a stable opaque id of the conversation (it changes with ``new``).
     ``history``: earlier lines, oldest first, without this one; at most as many as the agent
     asked for with ``history_messages``. ``attempt`` is 0, then 1 for a fallback run.
+    ``files`` came with it.
     """
 
     conversation: str
@@ -29,14 +56,16 @@ class Question:
     user_name: str = ""
     history: Sequence[HistoryEntry] = field(default=())
     attempt: int = 0
+    files: Sequence[ReceivedFile] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an agent answered. An empty text is an agent error (guarantees §9)."""
+    """What an agent answered. An empty text without a file is an agent error (guarantees §9)."""
 
     text: str
     usage: Usage = field(default_factory=Usage)
+    files: Sequence[AttachedFile] = field(default=())
 
 
 class FallbackError(AgentError):

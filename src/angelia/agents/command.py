@@ -2,8 +2,10 @@
 
 Each run starts the command anew. It gets the bare text (UTF-8) and then the end of its input;
 what it writes is the answer, less the last newline. ``ANGELIA_CONVERSATION`` names the
-conversation, ``ANGELIA_USER`` the person; apart from these two it sees the environment the
-gateway was started with (what stands in ``.env`` is not part of that).
+conversation, ``ANGELIA_USER`` the person, ``ANGELIA_FILES`` the files that came with the
+question (a path a line). What it leaves in the folder ``ANGELIA_ATTACH`` goes with the answer,
+in the order of the names. Apart from these it sees the environment the gateway was started
+with (what stands in ``.env`` is not part of that).
 
 The command runs in a process group of its own, under a warden (``warden.py``) that ends the
 whole group when the run is cancelled, at the time limit, on ``close``, when the command has
@@ -18,12 +20,13 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from angelia.agents.base import Answer, Question
+from angelia.agents.base import Answer, AttachedFile, Question
 from angelia.model import limits
 from angelia.model.errors import AgentError
 from angelia.model.messages import Usage, well_formed
@@ -32,6 +35,7 @@ _WARDEN = Path(__file__).with_name("warden.py")
 _STDOUT_BYTES_MAX = 4 * limits.text_characters_max + 2  # a character has at most four bytes
 _STDERR_BYTES_MAX = 2000
 _COMPLAINT_CHARACTERS_MAX = 500
+_FILE_BYTES_MAX = 64 * 1024 * 1024  # a larger file is too large for every platform
 _LEFTOVERS_S = 1.0  # for stdout to end after the command did, if a stranger still holds it
 _WARDEN_ENDS_S = 5.0  # its two seconds, and some
 
@@ -76,15 +80,17 @@ class CommandAgent:
         except OSError as error:  # no file descriptors left
             raise AgentError(f"{self._argv[0]} could not be started: {error.strerror}") from error
         self._runs[run] = None
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                await run.start(self._environment(question))
-                await run.converse(well_formed(question.text).encode())
-        except TimeoutError:
-            raise AgentError(f"{self._argv[0]} gave no answer within {self.timeout_s:g} s") from None
-        finally:
-            await self._end(run)
-        return Answer(run.answer(), Usage(model=self.model_for(question.attempt)))
+        with tempfile.TemporaryDirectory(prefix="angelia-", ignore_cleanup_errors=True) as folder:
+            try:
+                async with asyncio.timeout(self.timeout_s):
+                    await run.start(self._environment(question, folder))
+                    await run.converse(well_formed(question.text).encode())
+            except TimeoutError:
+                raise AgentError(f"{self._argv[0]} gave no answer within {self.timeout_s:g} s") from None
+            finally:
+                await self._end(run)
+            files = await asyncio.to_thread(_left_in, Path(folder))
+        return Answer(run.answer(), Usage(model=self.model_for(question.attempt)), files)
 
     async def close(self) -> None:
         """End every command that still runs."""
@@ -101,9 +107,23 @@ class CommandAgent:
             self._runs[run] = task
         await asyncio.shield(task)
 
-    def _environment(self, question: Question) -> dict[str, str]:
-        own = {"ANGELIA_CONVERSATION": question.conversation, "ANGELIA_USER": question.user}
+    def _environment(self, question: Question, folder: str) -> dict[str, str]:
+        own = {
+            "ANGELIA_CONVERSATION": question.conversation,
+            "ANGELIA_USER": question.user,
+            "ANGELIA_FILES": "\n".join(str(file.path) for file in question.files),
+            "ANGELIA_ATTACH": folder,
+        }
         return {**os.environ, **{name: well_formed(value) for name, value in own.items()}}
+
+
+def _left_in(folder: Path) -> tuple[AttachedFile, ...]:
+    """The files that a command left to be sent; one byte too much of a file that is too large."""
+    files = []
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        with path.open("rb") as file:
+            files.append(AttachedFile(file.read(_FILE_BYTES_MAX + 1), os.fsdecode(path.name)))
+    return tuple(files)
 
 
 class _Run(asyncio.SubprocessProtocol):

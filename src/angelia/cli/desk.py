@@ -48,17 +48,20 @@ def _list(
         typer.Option(metavar="STATE", help=f"Only those in this state: {', '.join(State)}."),
     ] = None,
     chat: Annotated[str, typer.Option(metavar="CHAT", help="Only those of this chat.")] = "",
+    parked: Annotated[
+        bool, typer.Option("--parked", help="Only those that an old copy of the store owed: they ask first.")
+    ] = False,
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="At most so many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     if context.invoked_subcommand is not None:
         return
-    found = operator().deliveries(state.value if state else "", well_formed(chat), limit)
+    found = operator().deliveries(state.value if state else "", well_formed(chat), limit, parked)
     if as_json:
         print_json([as_object(one) for one in found])
         return
     if not found:
-        print_line("no deliveries" if not (state or chat) else "no such deliveries")
+        print_line("no deliveries" if not (state or chat or parked) else "no such deliveries")
         return
     columns = [
         Column("ID"),
@@ -74,7 +77,8 @@ def _list(
 
 def _row(one: DeliveryView) -> list[str]:
     between = "\n" if on_terminal() else " "
-    state = f"{one.state}{between}({one.reason})" if one.reason else one.state
+    why = "parked" if one.parked else one.reason
+    state = f"{one.state}{between}({why})" if why else one.state
     to = shortened(str(Lane(one.profile, one.platform, one.chat, one.thread)))
     return [one.id, state, when_shortly(one.created), to, shortened(one.text)]
 
@@ -99,6 +103,7 @@ def as_object(one: DeliveryView) -> dict[str, Any]:
         "origin": one.origin,
         "turn": one.turn,
         "again_of": one.again_of,
+        "parked": one.parked,
     }
 
 
@@ -118,6 +123,8 @@ def show(delivery: Delivery, as_json: AsJson = False) -> None:
         "parts": f"{one.received} of {one.parts} received",
         "redeliveries": str(one.redeliveries),
     }
+    if one.parked:
+        facts["parked"] = "an old copy of the store owed it, so it may have arrived: release or cancel it"
     if one.due is not None:
         facts["due"] = when(one.due)
     if one.ended is not None:
@@ -193,6 +200,27 @@ def send_again(delivery: Delivery) -> None:
     record = operator().send_again(delivery)
     print_line(record.id)
     print("It goes out within a second or two, or at the next start of the gateway.", file=sys.stderr)
+
+
+@deliveries.command()
+def release(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID...", help="The ids of parked deliveries.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every parked delivery.")] = False,
+) -> None:
+    """Let parked deliveries go: they are sent with the marker, which says that they may be duplicates.
+
+    Parked is what a restored backup, or an old copy of the store put back, owed: it may have been
+    sent since the copy was made.
+    """
+    if bool(ids) == everything:
+        ends.fail("name the deliveries to release, or all of them with --all", ends.USAGE)
+    released = operator().release(None if everything else ids)
+    for delivery in released:
+        print_line(delivery)
+    said = f"{len(released)} released" if released else "nothing was parked"
+    print(f"{said}; a gateway sends what is released within a second or two.", file=sys.stderr)
 
 
 @deliveries.command("mark-delivered")

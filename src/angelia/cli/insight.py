@@ -157,6 +157,7 @@ def status(as_json: AsJson = False) -> None:
                 "oldest_owed": iso(store.oldest_owed) if store else None,
                 "due": store.due if store else 0,
                 "resting": store.resting if store else 0,
+                "parked": store.parked if store else 0,
                 "unreachable": len(store.unreachable) if store else 0,
                 "waits": len(store.waits) if store else 0,
             }
@@ -175,11 +176,13 @@ def status(as_json: AsJson = False) -> None:
         if store.oldest_owed is not None:
             facts["oldest owed"] = f"{when(store.oldest_owed)}, {span(now - store.oldest_owed)} ago"
             idle = store.deliveries["pending"] + store.deliveries["failed"]
-            waiting = max(0, idle - store.due - store.resting)
+            waiting = max(0, idle - store.due - store.resting - store.parked)
             facts["owed"] = (
                 f"{store.due} due now, {waiting} waiting for a due time or an open chat, "
                 f"{store.resting} resting until the next start"
             )
+        if store.parked:
+            facts["parked"] = f"{store.parked}, owed by an old copy: angelia deliveries --parked"
         facts["unreachable"] = f"{len(store.unreachable)} chat{'s' * (len(store.unreachable) != 1)}"
         facts["rate limits"] = str(len(store.waits))
     print_facts(facts)
@@ -240,12 +243,24 @@ def _print_owed(owed: list[DeliveryView] | None) -> None:
     if not owed:
         print_line("Nothing is owed: a start would send nothing.")
         return
-    print_line(f"{len(owed)} owed, oldest first; a gateway sends them when they are due:")
+    parked = [one for one in owed if one.parked]
+    going = [one for one in owed if not one.parked]
+    if going:
+        print_line(f"{len(going)} owed, oldest first; a gateway sends them when they are due:")
+        _print_twenty(going, "angelia deliveries")
+    if parked:
+        print_line(
+            f"{len(parked)} parked, oldest first; they may have arrived, and are sent once you say so:"
+        )
+        _print_twenty(parked, "angelia deliveries --parked")
+
+
+def _print_twenty(owed: list[DeliveryView], all_of_them: str) -> None:
     for one in owed[:20]:
         to = shortened(str(Lane(one.profile, one.platform, one.chat, one.thread)))
         print_line(f"  {one.id}  {when(one.created)}  {one.state}  {to}  {shortened(one.text, 40)}")
     if len(owed) > 20:
-        print_line(f"  and {len(owed) - 20} more: angelia deliveries")
+        print_line(f"  and {len(owed) - 20} more: {all_of_them}")
 
 
 def _print_findings(findings: list[Finding]) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from angelia.cli import desk, insight, start
+from angelia.cli import desk, insight, keep, start
 from angelia.cli.ends import TRY_AGAIN, code_for, say, sentence_of
 from angelia.model.errors import AngeliaError
 
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (start, desk, insight):
+for part in (start, desk, insight, keep):
     part.add_to(app)
 
 

@@ -9,10 +9,12 @@ the one documented hole: the turn may run again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
+from angelia.agents.base import AttachedFile
+from angelia.engine.attaching import Attaching
 from angelia.engine.roster import Roster
 from angelia.engine.unprotected import send_unprotected
 from angelia.model import limits
@@ -43,6 +45,7 @@ class Answers:
         roster: Roster,
         split: Callable[[Lane, str], list[str]],
         on_delivery: Callable[[Lane, Record | None], None],
+        attaching: Attaching,
         protected: bool = True,
     ) -> None:
         self._ledger = ledger
@@ -50,6 +53,7 @@ class Answers:
         self._roster = roster
         self._split = split
         self._on_delivery = on_delivery
+        self.attaching = attaching
         self._protected = protected
         #: How many answers are kept in memory because the store cannot be written.
         self.kept = 0
@@ -62,12 +66,20 @@ class Answers:
         text: str,
         usage: Usage = NO_USAGE,
         detail: str = "",
+        files: Sequence[AttachedFile] = (),
     ) -> None:
-        """Commit the end of a turn with the delivery of ``text``; returns when committed."""
+        """Commit the end of a turn with the delivery of ``text`` and ``files``; returns when
+        committed."""
         # Named after the run: an answer that was sent unprotected and then lost with its gateway
         # must not share its keys with the different words of the run that comes after it.
-        parts = self._parts(turn.lane, text)
-        delivery = NewDelivery(run or turn.id, turn.lane, parts, turn.reply_to, "turn" if run else "notice")
+        lines, attachments = await self.attaching.prepare(turn.lane, files) if files else ([], ())
+        parts = tuple(
+            part for said in (text, *lines) if said.strip() for part in self._parts(turn.lane, said)
+        )
+        origin = "turn" if run else "notice"
+        delivery = NewDelivery(
+            run or turn.id, turn.lane, parts, turn.reply_to, origin, attachments=attachments
+        )
         if not self._protected:
             # Closed before the first byte: it never runs again, and nothing is owed.
             if await self._commit(turn, run, ending, usage, detail, None):

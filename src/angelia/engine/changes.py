@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from angelia.model import limits
+from angelia.model import limits, notices
 from angelia.model.outcomes import RateLimited, Scope
 from angelia.model.plan import (
     Moment,
@@ -79,9 +79,14 @@ def split_up(
     record: Record, part: Part, adapter: Adapter, promise: Promise, now: Moment
 ) -> tuple[Step, Record, tuple[Part, ...]]:
     """Replace a part that was too long by smaller ones: what follows, the record, the children.
-    A part that cannot be cut is rejected."""
-    texts = adapter.split(part.text, max(_CHILD_LIMIT_MIN, promise.text_limit // 2))
-    if len(texts) < 2:
+    A file that is not taken becomes a line that tells of it, before its caption. A part that
+    cannot be cut is rejected."""
+    if part.attachment is not None:
+        told = notices.FILE_NOT_TAKEN.format(name=part.attachment.name)
+        texts = adapter.split(f"{told}\n\n{part.text}" if part.text else told)
+    else:
+        texts = adapter.split(part.text, max(_CHILD_LIMIT_MIN, promise.text_limit // 2))
+    if not texts or (len(texts) < 2 and part.attachment is None):
         return Settle(Event.CONTENT_REJECTED), record, ()
     record, children = with_split(record, part, texts)
     return after_split(record, promise, now), record, children

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from angelia.agents.base import Agent
 from angelia.engine.answers import Answers
+from angelia.engine.attaching import Attaching, Spool
 from angelia.engine.lanes import Lanes
 from angelia.engine.pruner import Pruner
 from angelia.engine.receiver import Receiver
@@ -24,6 +25,7 @@ from angelia.model import limits
 from angelia.model.ids import Lane
 from angelia.model.messages import NewDelivery
 from angelia.model.record import Record
+from angelia.platforms.base import Capabilities
 from angelia.seams import crash
 from angelia.seams.clock import Clock
 from angelia.seams.rng import Rng
@@ -32,7 +34,8 @@ from angelia.store.ledger import Ledger, OwnerKind, TakenOver
 
 class Engine:
     """``split`` cuts a text for the platform of a lane; ``is_command`` recognises chat
-    commands; ``protected`` is the setting ``gateway.delivery_ledger``."""
+    commands; ``protected`` is the setting ``gateway.delivery_ledger``; ``spool`` keeps files, and
+    ``capabilities`` says what the platform of a lane can take."""
 
     def __init__(
         self,
@@ -46,6 +49,8 @@ class Engine:
         lock_held: bool = False,
         is_command: Callable[[str], bool] = lambda _text: False,
         protected: bool = True,
+        spool: Spool | None = None,
+        capabilities: Callable[[Lane], Capabilities | None] = lambda _lane: None,
     ) -> None:
         self.ledger = ledger
         self.clock = clock
@@ -54,7 +59,9 @@ class Engine:
         self.tenure = Tenure(ledger, clock, rng, kind, lock_held, protected)
         self.sender = Sender(ledger, clock, self.tenure, self.roster)
         self.lanes = Lanes(self.sender, clock)
-        self.answers = Answers(ledger, clock, self.roster, split, self.lanes.hint, protected)
+        self.spool = spool
+        attaching = Attaching(spool, capabilities, clock)
+        self.answers = Answers(ledger, clock, self.roster, split, self.lanes.hint, attaching, protected)
         typing = Typing(ledger, clock, self.roster)
         self.turner = Turner(ledger, clock, rng, self.tenure, agents, self.answers, typing)
         self.tenure.live_turns = lambda: tuple(self.turner.live)
@@ -70,7 +77,7 @@ class Engine:
             kept=lambda: self.sender.kept + self.answers.kept,
             protected=protected,
         )
-        self.pruner = Pruner(ledger, clock)
+        self.pruner = Pruner(ledger, clock, spool)
         if not protected:
             # Rows already owed stay untouched and age.
             self.lanes.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from angelia.engine.attaching import Spool
 from angelia.engine.service import Loop
 from angelia.model import limits
 from angelia.seams.clock import Clock
@@ -11,8 +12,9 @@ from angelia.store.ledger import Ledger
 class Pruner:
     """Prunes at the start and then every ten minutes."""
 
-    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, spool: Spool | None = None) -> None:
         self._ledger = ledger
+        self._spool = spool
         self._loop = Loop("pruner", self._round, limits.prune_every_s, clock)
 
     def start(self) -> None:
@@ -23,3 +25,6 @@ class Pruner:
 
     async def _round(self) -> None:
         await self._ledger.prune()
+        if self._spool is not None:
+            # A file that is named only from now on has been touched, so it is not old.
+            await self._spool.forget(await self._ledger.files_named())

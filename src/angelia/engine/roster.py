@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from angelia.engine.pacer import Pacer
 from angelia.model import limits
 from angelia.model.ids import AdapterId
 from angelia.model.plan import Promise
@@ -26,6 +27,7 @@ def promise_of(capabilities: Capabilities) -> Promise:
         call_limit_ms=capabilities.call_limit_s * limits.SECOND_MS,
         read_back=capabilities.read_back,
         part_receipts=capabilities.part_receipts,
+        caption_limit=capabilities.caption_limit,
     )
 
 
@@ -36,6 +38,7 @@ class Connection:
     id: AdapterId
     adapter: Adapter
     promise: Promise
+    pacer: Pacer | None = None
     sends: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.sends_at_once_max))
 
 
@@ -46,11 +49,16 @@ class Roster:
         self, on_bad_credential: Callable[[AdapterId, str], None] = lambda _id, _detail: None
     ) -> None:
         self._up: dict[AdapterId, Connection] = {}
+        self._pacers: dict[AdapterId, Pacer] = {}
         self.on_bad_credential = on_bad_credential
 
     def install(self, adapter_id: AdapterId, adapter: Adapter) -> None:
         """This adapter is up and replaces any earlier one of its id."""
-        self._up[adapter_id] = Connection(adapter_id, adapter, promise_of(adapter.capabilities))
+        pace = adapter.capabilities.pace
+        pacer = self._pacers.get(adapter_id)
+        if pacer is None and pace is not None:
+            pacer = self._pacers[adapter_id] = Pacer(pace)  # it outlives this instance
+        self._up[adapter_id] = Connection(adapter_id, adapter, promise_of(adapter.capabilities), pacer)
 
     def remove(self, adapter_id: AdapterId, adapter: Adapter | None = None) -> None:
         """The adapter is down (unless another instance has replaced it already)."""

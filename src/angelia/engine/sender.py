@@ -30,6 +30,7 @@ from angelia.model.record import (
     Ending,
     Record,
     Revision,
+    Role,
     conclude,
     released,
     with_attempt,
@@ -60,6 +61,8 @@ def outgoing(record: Record, revision: Revision) -> Outgoing:
         text=part.text if revision.text is None else revision.text,
         format=revision.format,
         recovered=revision.marker,
+        attachment=part.attachment if revision.role is Role.CONTENT else None,
+        written_at=record.written_at,
     )
 
 
@@ -121,6 +124,7 @@ class Sender:
         just committed. It is planned with as if it had been read: whether it is still so, and
         whether nothing older is owed, is for the claim to say; else the store is asked. Once its
         pass is over, only what was committed after it can be owed, and that has a hint of its own."""
+        paced = False
         while (connection := self._roster.get(lane.adapter)) is not None:
             # The place among the calls in flight comes first: a lease, a plan or a claim that
             # had to wait for it would be old before the first byte.
@@ -133,10 +137,19 @@ class Sender:
                 if record is None:
                     return
                 step = next_step(record, connection.promise, self._clock.now())
-                went = await self._take(step, record, connection)
+                place = isinstance(step, Send) and not paced
+                pause_s = self._place(connection, lane.chat) if place else 0.0
+                paced = pause_s > 0
+                went = None if paced else await self._take(step, record, connection)
                 if went is (_Went.OVER if fresh is not None else _Went.NOTHING):
                     return
-                fresh = None
+                fresh = fresh if paced else None
+            if paced:
+                await self._clock.sleep(pause_s)
+
+    def _place(self, connection: Connection, chat: str) -> float:
+        """How many seconds the next message to ``chat`` waits of our own accord."""
+        return 0.0 if connection.pacer is None else connection.pacer.reserve(chat, self._clock.now().steady)
 
     async def _take(self, step: Step, record: Record, connection: Connection) -> _Went:
         """Do what the plan says."""
@@ -206,6 +219,8 @@ class Sender:
                 if going_on is None:
                     return _Went.OVER
                 record, committed_at = going_on, self._clock.now().steady
+                if pause_s := self._place(connection, record.lane.chat):
+                    await self._clock.sleep(pause_s)
         except BaseException:
             # The row is attempting under an owner that must not renew for it any more.
             self._tenure.taint(owner)

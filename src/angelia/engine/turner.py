@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from angelia.agents.base import Agent, Answer, FallbackError, Question
+from angelia.agents.base import Agent, Answer, FallbackError, Question, ReceivedFile
 from angelia.engine.answers import Answers
 from angelia.engine.service import wait_within
 from angelia.engine.tenure import Tenure
@@ -182,12 +182,17 @@ class Turner:
             return ()
         return tuple(await self._ledger.conversation(turn.lane, turn.id, agent.history_messages))
 
+    def _question(self, turn: Turn, history: tuple[HistoryEntry, ...], attempt: int) -> Question:
+        spool = self._answers.attaching.spool
+        files = tuple(ReceivedFile(one, spool.path(one)) for one in turn.attachments) if spool else ()
+        return Question(turn.conversation, turn.text, turn.user, turn.user_name, history, attempt, files)
+
     async def _runs(
         self, agent: Agent, turn: Turn, run: str, history: tuple[HistoryEntry, ...], mine: _Lane
     ) -> None:
         """The run and, after a failure for which there is another model, a second one."""
         for attempt in (0, 1):
-            question = Question(turn.conversation, turn.text, turn.user, turn.user_name, history, attempt)
+            question = self._question(turn, history, attempt)
             crash.point("agent.before")
             mine.stopped = False
             mine.run = asyncio.create_task(_bounded(agent, question))
@@ -196,11 +201,10 @@ class Turner:
                 answer = await asyncio.shield(mine.run)
                 crash.point("agent.after")
                 text = well_formed(answer.text)
-                empty = not text.strip()
+                empty = not text.strip() and not answer.files
                 ending = RunEnd.EMPTY if empty else RunEnd.ANSWERED
-                await self._answers.finish(
-                    turn, run, ending, notices.AGENT_SAID_NOTHING if empty else text, answer.usage
-                )
+                said = notices.AGENT_SAID_NOTHING if empty else text
+                await self._answers.finish(turn, run, ending, said, answer.usage, files=answer.files)
                 return
             except asyncio.CancelledError:
                 mine.run.cancel()

@@ -40,7 +40,7 @@ async def send_unprotected(
         new.lane,
         State.PENDING,
         now.wall,
-        fresh_parts(new.texts),
+        fresh_parts(new.texts, new.attachments),
         new.reply_to,
         requested=new.requested,
     )

@@ -17,8 +17,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from angelia.gateway.complaints import sentence_for
 from angelia.gateway.document import Document, KeyPath, read_document
@@ -55,8 +57,28 @@ class GatewaySettings(BaseModel):
 
     #: Address and port of the HTTP server; port 0 takes any free one.
     listen: str = "127.0.0.1:8787"
+    #: Where others reach the HTTP server, for the links to files that a webhook gets: the address
+    #: of a proxy, for instance. Without it the links name the address that is listened on.
+    public_url: str = ""
     #: Record deliveries, so that a finished answer survives a crash.
     delivery_ledger: bool = True
+
+    @field_validator("public_url")
+    @classmethod
+    def _usable_address(cls, address: str) -> str:
+        """With a slash at the end."""
+        if not address:
+            return ""
+        try:
+            parts = urlsplit(address)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable or not address.isprintable() or " " in address:
+            raise ValueError("must be an http:// or https:// address with a host")
+        if parts.username is not None or "?" in address or "#" in address:
+            raise ValueError("must hold no user, no query and no fragment")
+        return address.rstrip("/") + "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +111,7 @@ class Config:
     delivery_ledger: bool
     profiles: Mapping[str, ProfileConfig]
     warnings: tuple[str, ...]
+    public_url: str = ""
 
 
 def load(home: Path, environ: Mapping[str, str]) -> Config:
@@ -107,7 +130,14 @@ def load(home: Path, environ: Mapping[str, str]) -> Config:
     if check.complaints:
         ordered = sorted(check.complaints, key=lambda complaint: complaint[0])
         raise ConfigError("\n".join(text for _, text in ordered))
-    return Config(files.path, listen, settings.delivery_ledger, profiles, tuple(check.warnings))
+    return Config(
+        files.path,
+        listen,
+        settings.delivery_ledger,
+        profiles,
+        tuple(check.warnings),
+        settings.public_url,
+    )
 
 
 def parse_listen(text: str) -> Listen:
@@ -176,8 +206,8 @@ class _Check:
         try:
             return kind.model_validate(section)
         except ValidationError as errors:
-            keys = sorted([*known, *kind.model_fields])
             for error in errors.errors(include_url=False):
+                keys = _keys_at(kind, error["loc"], known)
                 where, sentence = sentence_for(error, section, keys)
                 if not any((*path, *where)[: len(broken)] == broken for broken in self.broken):
                     self.complain((*path, *where), sentence)
@@ -304,3 +334,15 @@ class _Check:
         if extra:
             self.complain(path, f"is not installed; install it with: pip install 'angelia[{extra}]'")
         return bool(extra)
+
+
+def _keys_at(kind: type[BaseModel], where: tuple[str | int, ...], known: tuple[str, ...]) -> list[str]:
+    """The keys that are known where an error is: in ``kind``, or in a section within it."""
+    keys = [*known, *kind.model_fields]
+    for name in where[:-1]:
+        field_info = kind.model_fields.get(str(name))
+        inner = None if field_info is None else field_info.annotation
+        for one in (inner, *get_args(inner)):
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                kind, keys = one, list(one.model_fields)
+    return sorted(keys)

@@ -22,6 +22,7 @@ from angelia.gateway.config import Config, load
 from angelia.gateway.gateway import adapter_builders
 from angelia.gateway.health import Health, ask
 from angelia.gateway.home import Home, open_home
+from angelia.gateway.note import looks_old
 from angelia.gateway.operator import DeliveryView, Operator, check_version
 from angelia.gateway.registry import Context
 from angelia.model.errors import (
@@ -32,6 +33,7 @@ from angelia.model.errors import (
 )
 from angelia.seams.clock import clock_from
 from angelia.seams.rng import SystemRng
+from angelia.store import parking, pulse
 from angelia.store.connection import integrity_problems, open_connection
 from angelia.store.invariants import problems
 from angelia.store.migrate import migrations
@@ -75,6 +77,7 @@ def examine(path: Path, environ: Mapping[str, str]) -> list[Finding]:
         *_configuration(home, environ),
         *_gateway(health),
         *_store(home),
+        *_kept(home),
     ]
 
 
@@ -167,7 +170,7 @@ def _secrets(owner: str, settings: BaseModel) -> Iterator[Finding]:
 
 def _worst_cases(config: Config) -> Iterator[Finding]:
     """What may happen to a reply that nobody can say arrived, for each adapter."""
-    context = Context(clock_from(os.environ), SystemRng(), config.listen.host)
+    context = Context(clock_from(os.environ), SystemRng(), config.listen.host, config.home)
     for adapter_id, build in adapter_builders(config, context).items():
         yield Finding("worst case", Level.OK, f"{adapter_id}: {build().capabilities.worst_case}")
 
@@ -240,6 +243,7 @@ def _inside(home: Home, connection: apsw.Connection) -> Iterator[Finding]:
         yield Finding("store", Level.WARNING, f"has version {version}; the next start brings it to {newest}")
         return
     yield Finding("store", Level.OK, f"{home.store} is sound (version {version})")
+    yield from _lineage(home, connection)
     yield from _durability(home)
     clock = clock_from(os.environ).now()
     broken = problems(connection, clock.wall)
@@ -249,6 +253,36 @@ def _inside(home: Home, connection: apsw.Connection) -> Iterator[Finding]:
         yield Finding("invariants", Level.PROBLEM, f"and {len(broken) - 50} more")
     if not broken:
         yield Finding("invariants", Level.OK, "what is on record keeps every rule")
+
+
+def _lineage(home: Home, connection: apsw.Connection) -> Iterator[Finding]:
+    """Whether this is the store that the home knows, and what of it asks first."""
+    asks = "they may have arrived already: angelia deliveries --parked, then release or cancel"
+    if looks_old(home, pulse.read(connection)):
+        yield Finding(
+            "store",
+            Level.WARNING,
+            "is an old copy, not the store that this home used last: the next start sends nothing of what "
+            "it owes now, but parks it",
+        )
+    if parked := parking.count(connection):
+        yield Finding("store", Level.WARNING, f"{parked} deliveries of an old copy are parked; {asks}")
+
+
+def _kept(home: Home) -> Iterator[Finding]:
+    """Stores that were kept on purpose and that nobody removes by himself."""
+    for kept in sorted(home.path.glob(f"{home.store.name}*")):
+        if kept.name.endswith(".copy"):
+            said = "is the store before a migration; remove it when you like"
+        elif kept.name.endswith(".replaced"):
+            said = "is the store that a restore put aside; remove it when you like"
+        elif kept.name.endswith(".salvaged"):
+            said = "is what a salvage could read"
+        elif kept.name.endswith(".part"):
+            said = "was left by an interrupted command; the next one of its kind removes it"
+        else:
+            continue
+        yield Finding("copies", Level.OK, f"{kept} {said}")
 
 
 def _durability(home: Home) -> Iterator[Finding]:

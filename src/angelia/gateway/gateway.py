@@ -20,16 +20,19 @@ from angelia.gateway.access import Access
 from angelia.gateway.commands import Commands, is_command
 from angelia.gateway.config import Config
 from angelia.gateway.home import Home, HomeLock
+from angelia.gateway.links import Links
+from angelia.gateway.note import Note
 from angelia.gateway.registry import AGENTS, PLATFORMS, Context
 from angelia.gateway.server import Server
 from angelia.gateway.supervisor import Supervisor
 from angelia.model.errors import AngeliaError
 from angelia.model.ids import AdapterId, Lane
-from angelia.platforms.base import Adapter
+from angelia.platforms.base import Adapter, Capabilities
 from angelia.platforms.text import split as split_text
 from angelia.seams.clock import Clock, SystemClock
 from angelia.seams.rng import Rng, SystemRng
 from angelia.store.ledger import OwnerKind
+from angelia.store.spool import FileSpool
 from angelia.store.sqlite import SqliteLedger
 
 log = structlog.get_logger("angelia")
@@ -60,7 +63,7 @@ class Gateway:
         self.config = config
         self._clock = clock or SystemClock()
         self._rng = rng or SystemRng()
-        context = Context(self._clock, self._rng, config.listen.host)
+        context = Context(self._clock, self._rng, config.listen.host, config.home)
         home = Home(config.home)
         self._builders = adapter_builders(config, context)
         self._splitters = {adapter_id: build() for adapter_id, build in self._builders.items()}
@@ -72,8 +75,11 @@ class Gateway:
         self._lock = HomeLock(home)
         try:
             self.ledger = SqliteLedger(home.store, self._clock)
+            self._note = Note(home, self.ledger, self._clock)
             self.engine = self._engine()
-            self.server = Server(config.listen.host, config.listen.port, self._health)
+            links = Links(home.path, home.spool, self._clock, self._rng)
+            listen = config.listen
+            self.server = Server(listen.host, listen.port, self._health, links, config.public_url)
             self.supervisor = Supervisor(self.engine, self.server, Access(config), self._builders)
         except BaseException:
             self._lock.release()
@@ -90,6 +96,8 @@ class Gateway:
             lock_held=True,
             is_command=is_command,
             protected=self.config.delivery_ledger,
+            spool=FileSpool(Home(self.config.home).spool),
+            capabilities=self.capabilities,
         )
         engine.turner.on_command = Commands(engine, self.ledger).answer
         return engine
@@ -98,6 +106,11 @@ class Gateway:
     def address(self) -> str:
         """Where the HTTP server listens, e.g. ``http://127.0.0.1:8787/``; "" before."""
         return self.server.address
+
+    def capabilities(self, lane: Lane) -> Capabilities | None:
+        """What the platform of a lane can take, whether or not its adapter is connected."""
+        adapter = self._splitters.get(lane.adapter)
+        return None if adapter is None else adapter.capabilities
 
     def split(self, lane: Lane, text: str) -> list[str]:
         """``text`` cut for the platform of a lane, whether or not its adapter is connected."""
@@ -125,6 +138,7 @@ class Gateway:
         for adapter_id, adapter in self._splitters.items():
             self.server.declare(adapter_id, adapter)
         await self.server.start(any_port)
+        await self._note.start()
         taken = await self.engine.start()
         if taken.deliveries or taken.turns:
             log.info(
@@ -149,6 +163,7 @@ class Gateway:
         try:
             await self.engine.stop()
         finally:
+            await self._note.stop()
             await self.supervisor.stop()
             await self.server.stop()
             for agent in self.agents.values():

@@ -46,6 +46,14 @@ class Home:
         return self.path / "state.db"
 
     @property
+    def spool(self) -> Path:
+        return self.path / "spool"
+
+    @property
+    def note(self) -> Path:
+        return self.path / "pulse.json"
+
+    @property
     def lock(self) -> Path:
         return self.path / "gateway.lock"
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
+from angelia.engine.attaching import Spool
 from angelia.engine.engine import Engine
 from angelia.gateway.access import Access
+from angelia.gateway.server import Server
 from angelia.model.errors import StoreUnavailableError
 from angelia.model.ids import AdapterId
+from angelia.model.media import Attachment
 from angelia.model.messages import ChatSummary, HistoryEntry, Inbound, Reception
 
 _CHATS_MOST = 200
@@ -21,10 +25,11 @@ _CHATS_MOST = 200
 class AdapterHost:
     """``Host`` for one adapter instance; see ``platforms.base``."""
 
-    def __init__(self, adapter_id: AdapterId, engine: Engine, access: Access) -> None:
+    def __init__(self, adapter_id: AdapterId, engine: Engine, access: Access, server: Server) -> None:
         self._id = adapter_id
         self._engine = engine
         self._access = access
+        self._server = server
         self._hints: set[asyncio.Task[None]] = set()
         #: Set when the adapter may take messages; its owed rows are queued before that.
         self.open = False
@@ -37,6 +42,32 @@ class AdapterHost:
         if not self._access.allows(self._id, inbound.user):
             return Reception.NOT_ALLOWED
         return await self._engine.receiver.receive(inbound)
+
+    def allows(self, user: str) -> bool:
+        return self._access.allows(self._id, user)
+
+    async def edit(self, inbound: Inbound) -> bool:
+        if not self.open:
+            raise StoreUnavailableError("this platform takes no messages now")
+        return self._access.allows(self._id, inbound.user) and await self._engine.receiver.edit(inbound)
+
+    def spooled(self, attachment: Attachment) -> Path:
+        return self._spool.path(attachment)
+
+    @property
+    def address(self) -> str:
+        return self._server.public_address
+
+    def link(self, attachment: Attachment, written_at: int) -> str:
+        return self._server.link(attachment, written_at)
+
+    async def spool(self, data: bytes, name: str, mime: str) -> Attachment:
+        return await self._spool.keep(data, name, mime, len(data))
+
+    @property
+    def _spool(self) -> Spool:
+        assert self._engine.spool is not None, "the gateway's engine has a spool"
+        return self._engine.spool
 
     def connected(self, chat: str | None = None) -> None:
         task = asyncio.ensure_future(self._engine.rescuer.connected(self._id, chat))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ import apsw
 from angelia.gateway.config import Config, load
 from angelia.gateway.health import Health, ask
 from angelia.gateway.home import Home, open_home, running
+from angelia.gateway.note import looks_old
 from angelia.model import limits
 from angelia.model.errors import (
     AngeliaError,
@@ -37,8 +39,8 @@ from angelia.model.states import OWED
 from angelia.seams import crash
 from angelia.seams.clock import Now, clock_from
 from angelia.seams.rng import SystemRng
+from angelia.store import pulse, views
 from angelia.store import sqlite_operator as orders
-from angelia.store import views
 from angelia.store.connection import open_connection
 from angelia.store.migrate import APPLICATION_ID, migrations
 from angelia.store.reader import Reader
@@ -153,10 +155,13 @@ class Operator:
 
     # -- questions ---------------------------------------------------------------------------
 
-    def deliveries(self, state: str = "", chat: str = "", limit: int = 50) -> list[DeliveryView]:
-        """Deliveries in all states, newest first, narrowed by ``state`` and ``chat``."""
+    def deliveries(
+        self, state: str = "", chat: str = "", limit: int = 50, parked: bool = False
+    ) -> list[DeliveryView]:
+        """Deliveries in all states, newest first, narrowed by ``state``, ``chat``, ``parked``."""
         return self._ask(
-            lambda c, now: views.list_deliveries(c, now, state=state, chat=chat, limit=limit), []
+            lambda c, now: views.list_deliveries(c, now, state=state, chat=chat, limit=limit, parked=parked),
+            [],
         )
 
     def show(self, delivery: str) -> DeliveryDetail:
@@ -175,12 +180,15 @@ class Operator:
         return ask(self.home), self._ask(lambda c, now: views.status(c, now), None), self._clock.now().wall
 
     def owed(self, limit: int = 1000) -> list[DeliveryView]:
-        """What a start would send in time, oldest first: all that is neither delivered nor abandoned."""
+        """What a start would send in time, oldest first: all that is neither delivered nor abandoned.
+        What it would not send, but park, counts as parked."""
 
         def work(connection: apsw.Connection, now: Now) -> list[DeliveryView]:
             found: list[DeliveryView] = []
             for state in OWED:
                 found += views.list_deliveries(connection, now, state=state.value, limit=limit)
+            if looks_old(self.home, pulse.read(connection)):
+                found = [replace(one, parked=True) for one in found]
             return sorted(found, key=lambda one: one.created)
 
         return self._ask(work, [])
@@ -193,6 +201,13 @@ class Operator:
         )
 
     # -- orders ------------------------------------------------------------------------------
+
+    def release(self, deliveries: Sequence[str] | None) -> Sequence[str]:
+        """Let parked deliveries go (``None``: all), marked as possible duplicates; returns which.
+        Raises ``UnknownIdError`` or, for one that is not parked, ``NotPossibleError``."""
+        for delivery in deliveries or ():
+            self.show(delivery)  # a mistyped id must make no store
+        return self._write(lambda ledger: ledger.release(deliveries)) if self._has_store() else []
 
     def cancel(self, delivery: str) -> Record:
         """Give up an owed delivery. Raises ``UnknownIdError``, ``TryAgainError`` or
@@ -242,7 +257,7 @@ class Operator:
             raise AddressError(
                 f"the text has {len(clean):,} characters; the most is {limits.text_characters_max:,}"
             )
-        context = Context(self._clock, SystemRng(), config.listen.host)
+        context = Context(self._clock, SystemRng(), config.listen.host, config.home)
         return adapter_builders(config, context)[lane.adapter]().split(clean)
 
 

@@ -89,7 +89,17 @@ def _table(kind: type[BaseModel], first: str = "") -> str:
     for name, field in kind.model_fields.items():
         meaning = (field.description or meanings.get(name, "")).replace("``", "`").replace("|", "\\|")
         rows += f"| `{name}` | {_type(field)} | {_default(field)} | {meaning} |\n"
+        rows += "".join(_inner_rows(name, field))
     return rows
+
+
+def _inner_rows(name: str, field: FieldInfo) -> Iterator[str]:
+    """The keys of a section within a section, each as ``section.key``."""
+    for one in (field.annotation, *typing.get_args(field.annotation)):
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            head, *rows = _table(one).splitlines(keepends=True)[1:]
+            assert head.startswith("|---")
+            yield from (row.replace("| `", f"| `{name}.", 1) for row in rows)
 
 
 def _definitions(kind: type[BaseModel]) -> dict[str, str]:
@@ -139,6 +149,8 @@ def _type_name(annotation: object) -> str:
         return " or ".join(f"`{one}`" for one in inner)
     if origin is dict:
         return f"section of {_type_name(inner[1])}"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "section of keys"
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return " or ".join(f"`{one.value}`" for one in annotation)
     raise TypeError(f"docs/reference/settings.md has no words for {annotation}")

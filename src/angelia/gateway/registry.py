@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -30,6 +31,7 @@ class Context:
     clock: Clock
     rng: Rng
     listen_host: str
+    home: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,18 @@ def _webhook(adapter: AdapterId, settings: Any, context: Context) -> Adapter:
     return WebhookAdapter(adapter, settings, context.clock)
 
 
+def _telegram_settings() -> type[BaseModel]:
+    from angelia.platforms.telegram.settings import TelegramSettings
+
+    return TelegramSettings
+
+
+def _telegram(adapter: AdapterId, settings: Any, context: Context) -> Adapter:
+    from angelia.platforms.telegram.adapter import TelegramAdapter
+
+    return TelegramAdapter(adapter, settings, context.clock)
+
+
 def _echo_settings() -> type[BaseModel]:
     from angelia.agents.echo import EchoSettings
 
@@ -123,13 +137,40 @@ def _openai(settings: Any, context: Context) -> Agent:
     return OpenAIAgent(settings)
 
 
+def _http_settings() -> type[BaseModel]:
+    from angelia.agents.http import HttpSettings
+
+    return HttpSettings
+
+
+def _http(settings: Any, context: Context) -> Agent:
+    from angelia.agents.http import HttpAgent
+
+    return HttpAgent(settings, context.clock)
+
+
+def _python_settings() -> type[BaseModel]:
+    from angelia.agents.python import PythonSettings
+
+    return PythonSettings
+
+
+def _python(settings: Any, context: Context) -> Agent:
+    from angelia.agents.python import PythonAgent
+
+    return PythonAgent(settings, context.home)
+
+
 PLATFORMS: Mapping[str, PlatformKind] = {
     "web": PlatformKind(_web_settings, _web, guarded=False, password_key="password"),
     "webhook": PlatformKind(_webhook_settings, _webhook),
+    "telegram": PlatformKind(_telegram_settings, _telegram),
 }
 
 AGENTS: Mapping[str, AgentKind] = {
     "echo": AgentKind(_echo_settings, _echo),
     "command": AgentKind(_command_settings, _command),
     "openai": AgentKind(_openai_settings, _openai, extra="openai"),
+    "http": AgentKind(_http_settings, _http),
+    "python": AgentKind(_python_settings, _python),
 }

@@ -11,8 +11,10 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from angelia.model.errors import ConfigError
+from angelia.gateway.links import PATH, Links
+from angelia.model.errors import ConfigError, StoreUnavailableError
 from angelia.model.ids import AdapterId
+from angelia.model.media import Attachment
 from angelia.platforms.base import Adapter
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -21,16 +23,34 @@ _NOT_NOW = {"error": "this platform is not available just now"}
 
 
 class Server:
-    """Listens on ``host``:``port``; ``health`` answers GET /health."""
+    """Listens on ``host``:``port``; ``health`` answers GET /health, and ``links`` the files of the
+    spool. ``public_url``: where others reach it, if that is somewhere else than ``address``."""
 
-    def __init__(self, host: str, port: int, health: Handler) -> None:
+    def __init__(
+        self, host: str, port: int, health: Handler, links: Links | None = None, public_url: str = ""
+    ) -> None:
         self._host = host
         self._port = port
+        self._links = links
+        self._public_url = public_url
         self._app = web.Application()
         self._app.router.add_get("/health", health)
+        if links is not None:
+            self._app.router.add_get(PATH, links.serve)
         self._handlers: dict[tuple[AdapterId, str, str], Handler] = {}
         self._runner: web.AppRunner | None = None
         self.address = ""
+
+    @property
+    def public_address(self) -> str:
+        """Where others reach this server, with a slash at the end."""
+        return self._public_url or self.address
+
+    def link(self, attachment: Attachment, written_at: int) -> str:
+        """A link to a spooled file, relative to ``public_address``; see ``Links.link``."""
+        if self._links is None:
+            raise StoreUnavailableError("this server serves no files")
+        return self._links.link(attachment, written_at)
 
     def declare(self, adapter_id: AdapterId, adapter: Adapter) -> None:
         """Serve the paths of an adapter from now on, before the server starts."""

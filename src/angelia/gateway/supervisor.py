@@ -102,7 +102,7 @@ class Supervisor:
     async def _one_life(self, adapter_id: AdapterId) -> None:
         """From the building of one instance to its end."""
         adapter = self._build[adapter_id]()
-        host = AdapterHost(adapter_id, self._engine, self._access)
+        host = AdapterHost(adapter_id, self._engine, self._access, self._server)
         self._hosts[adapter_id] = host
         try:
             async with asyncio.timeout(_CONNECT_LIMIT_S):

@@ -41,6 +41,17 @@ profiles:
     #   kind: command
     #   argv: ["/usr/local/bin/my-bot", "--answer"]
 
+    # A function of your own, in a module beside this file.
+    # agent:
+    #   kind: python
+    #   function: "my_bot:answer"
+
+    # A service of your own: one signed POST per question.
+    # agent:
+    #   kind: http
+    #   url: "http://127.0.0.1:9001/answer"
+    #   secret: "${AGENT_SECRET}"
+
     # Any server with an OpenAI-compatible interface (needs: pip install 'angelia[openai]').
     # agent:
     #   kind: openai
@@ -52,6 +63,13 @@ profiles:
     platforms:
       # The chat page of the gateway itself.
       web: {}
+
+      # A Telegram bot (needs: pip install 'angelia[telegram]'). @BotFather gives the token;
+      # docs/guides/telegram.md goes from there to the first message.
+      # telegram:
+      #   token: "${TELEGRAM_BOT_TOKEN}"
+      #   # Numeric ids of who may talk to the bot; the log names the ids of strangers.
+      #   allow: ["123456789"]
 
       # Any service of your own. Messages come in by POST /webhook/default/messages with
       # 'Authorization: Bearer SECRET' and go out by POST to deliver_url, signed.
@@ -67,7 +85,9 @@ profiles:
 DOTENV = """\
 # Secrets for config.yaml, one NAME=value a line. Keep this file to yourself (mode 0600).
 # HOOK_SECRET=
+# TELEGRAM_BOT_TOKEN=
 # OPENAI_API_KEY=
+# AGENT_SECRET=
 """
 
 

@@ -15,7 +15,7 @@ class StoreUnavailableError(AngeliaError):
 
 
 class StoreDamagedError(AngeliaError):
-    """The store is damaged. Keep the file and run ``angelia doctor``; nothing was changed."""
+    """The store is damaged. Keep the file and run ``angelia salvage``; nothing was changed."""
 
 
 class StoreNewerError(AngeliaError):
@@ -40,6 +40,14 @@ class AdapterDownError(AngeliaError):
 
 class BadCredentialError(AngeliaError):
     """The platform refused the credential. Put a valid one into ``.env`` and restart."""
+
+
+class MediaError(AngeliaError):
+    """A file cannot be attached: not there, unreadable, empty or too large."""
+
+    def __init__(self, text: str, too_large: bool = False) -> None:
+        super().__init__(text)
+        self.too_large = too_large
 
 
 class TryAgainError(AngeliaError):

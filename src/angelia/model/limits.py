@@ -36,6 +36,8 @@ guard_recheck_ms = 1 * SECOND_MS  # a claim older than this is read again before
 
 # -- turns ---------------------------------------------------------------------------------
 turn_timeout_s = 600.0  # an agent's time limit, unless its settings say another
+pieces_most_s = 10.0  # a turn waits this long for what a client split, after each piece
+pieces_max = 100  # of one turn
 interruptions_max = 1  # a turn runs again once
 runs_at_once_max = 64  # agents running at the same time, over all conversations
 unprotected_after_s = 60.0  # store not writable for this long: the answer is sent unprotected

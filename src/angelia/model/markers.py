@@ -151,9 +151,11 @@ def _announced_since_reroute(record: Record) -> bool:
 
 
 def _cause(record: Record, rerouted: bool) -> Cause:
-    interruptions = [a for a in record.attempts if a.ending in _CAUSE_OF]
+    interruptions = [a for a in record.attempts if a.ending in _CAUSE_OF and a.number >= record.released]
     newest = max(interruptions, key=lambda a: a.number, default=None)
     if newest is None or newest.ending is None:
+        if record.released:
+            return Cause.DELAYED
         if record.inherited_doubt:
             return Cause.RESTARTED
         return Cause.REQUESTED if record.requested else Cause.DELAYED

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from angelia.model.ids import AdapterId, Lane
+from angelia.model.media import Attachment
 
 
 def well_formed(text: str) -> str:
@@ -23,6 +24,9 @@ class Inbound:
     ``message_id`` is the platform's own id; (profile, platform, chat, message_id) is the key
     of the duplicate check. ``sent_at`` is the platform's own time of it (milliseconds since
     the epoch), where there is one. ``reply_to`` is what the answer should be anchored to.
+    ``burst``: what a client split, or sent in one go (a long paste, an album), has the same
+    mark and becomes one turn, which waits ``more_s`` seconds (at most 10) for further pieces.
+    ``attachments`` came with it and are spooled already.
     """
 
     profile: str
@@ -35,6 +39,9 @@ class Inbound:
     user_name: str = ""
     reply_to: str = ""
     sent_at: int | None = None
+    burst: str = ""
+    more_s: float = 0.0
+    attachments: tuple[Attachment, ...] = ()
 
     @property
     def lane(self) -> Lane:
@@ -66,6 +73,8 @@ class Outgoing:
 
     ``part`` counts from 1 to ``parts``. ``key`` is the same for every attempt of the same
     revision and different for every other. ``thread`` and ``reply_to`` are ``""`` if absent.
+    With an ``attachment``, ``text`` is its caption, or ``""``; ``Host.spooled`` has its bytes.
+    ``written_at``: when its delivery was written, in milliseconds since the epoch.
     """
 
     delivery: str
@@ -78,13 +87,16 @@ class Outgoing:
     reply_to: str = ""
     format: TextFormat = TextFormat.MARKDOWN
     recovered: bool = False
+    attachment: Attachment | None = None
+    written_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NewDelivery:
     """One finished reply or notice, owed to one conversation from the commit on.
 
-    ``texts`` are its parts, already cut to the platform's limit: at least one, none empty.
+    ``texts`` are its parts, already cut to the platform's limit, none empty; then come its
+    ``attachments``, each a part with a caption (``""``: none) that fits. There is at least one part.
     ``requested``: it repeats a final delivery on somebody's request, so it is marked.
     """
 
@@ -94,9 +106,10 @@ class NewDelivery:
     reply_to: str = ""
     origin: str = "turn"  # "turn" | "notice" | "again"
     requested: bool = False
+    attachments: tuple[tuple[Attachment, str], ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.texts or not all(self.texts):
+        if not (self.texts or self.attachments) or not all(self.texts):
             raise ValueError("a delivery has at least one part, and no part is empty")
 
 
@@ -138,6 +151,7 @@ class HistoryPart:
     number: int
     text: str
     received: bool
+    attachment: Attachment | None = None
 
 
 @dataclass(frozen=True, slots=True)

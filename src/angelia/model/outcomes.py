@@ -62,11 +62,13 @@ class ContentFault(StrEnum):
 
     MARKUP = "markup"
     TOO_LONG = "too long"
+    MEDIA = "media"  # the file is too large, of a wrong kind, or not in the spool any more
 
 
 @dataclass(frozen=True, slots=True)
 class BadContent:
-    """This text, as it is, will not be taken: sent once as plain text, or split once."""
+    """This content, as it is, will not be taken: sent once as plain text, or split once; a
+    file is replaced by a line that says so."""
 
     fault: ContentFault = ContentFault.MARKUP
     detail: str = ""

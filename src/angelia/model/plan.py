@@ -41,6 +41,11 @@ class Promise:
     call_limit_ms: float = 30_000.0
     read_back: bool = False
     part_receipts: bool = True
+    caption_limit: int = 0
+
+    def limit_of(self, part: Part) -> int:
+        """The longest text that may go with ``part`` in one message."""
+        return self.text_limit if part.attachment is None else self.caption_limit
 
 
 class Moment(Protocol):
@@ -89,7 +94,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class SplitPart:
-    """Replace the part by smaller ones and go on."""
+    """Replace the part by smaller ones (a file by a line that tells of it) and go on."""
 
     part: Part
 
@@ -114,6 +119,8 @@ def next_step(record: Record, promise: Promise, now: Moment) -> Step:
         return Settle(Event.CHAT_UNREACHABLE)
     if is_stale(record, now):
         return Settle(Event.GREW_STALE)
+    if record.parked:
+        return Rest()  # until somebody says that it shall go (guarantees §10)
     if record.state is State.FAILED:
         if record.tries >= limits.redeliveries_max:
             return Settle(Event.TRIES_USED_UP)
@@ -159,13 +166,13 @@ def _within_pass(record: Record, promise: Promise, now: Moment) -> Step:
             return Settle(Event.CHAT_UNREACHABLE)
         case Ending.UNCONFIRMED | Ending.DROPPED:
             return _repeat_under_key(record, last, promise, now) or PassEnds()
-        case Ending.BAD_MARKUP | Ending.TOO_LONG if last.part != part.number:
+        case Ending.BAD_MARKUP | Ending.TOO_LONG | Ending.BAD_MEDIA if last.part != part.number:
             pass  # a late receipt came for the part that this rejected
         case Ending.BAD_MARKUP if not _tried_plain(record, last):
             pass
-        case Ending.TOO_LONG if part.parent is None and _is_content(record, last):
+        case Ending.TOO_LONG | Ending.BAD_MEDIA if part.parent is None and _is_content(record, last):
             return PassEnds() if is_stale(record, now) else SplitPart(part)
-        case Ending.BAD_MARKUP | Ending.TOO_LONG:
+        case Ending.BAD_MARKUP | Ending.TOO_LONG | Ending.BAD_MEDIA:
             return Settle(Event.CONTENT_REJECTED)
         case Ending.ACCEPTED | Ending.THREAD_GONE | Ending.ANCHOR_GONE | Ending.MOVED:
             pass
@@ -293,7 +300,7 @@ def _draft(record: Record, part: Part, promise: Promise, now: Moment) -> Revisio
         return _numbered(record, base)
     line = markers.line(said)
     whole = markers.with_line(line, part.text)
-    if promise.measure(whole) <= promise.text_limit:
+    if part.text and promise.measure(whole) <= promise.limit_of(part):
         return _numbered(record, replace(base, text=whole, marker=True, doubt=said.doubt))
     after_line = replace(base, marker=True, doubt=said.doubt)
     if _line_was_accepted(record, after_line):

@@ -13,6 +13,7 @@ from typing import Any
 
 from angelia.model import limits
 from angelia.model.ids import Lane
+from angelia.model.media import Attachment
 from angelia.model.messages import TextFormat
 from angelia.model.outcomes import (
     Accepted,
@@ -43,6 +44,7 @@ class Ending(StrEnum):
     REFUSED = "refused"
     BAD_MARKUP = "bad_markup"
     TOO_LONG = "too_long"
+    BAD_MEDIA = "bad_media"
     THREAD_GONE = "thread_gone"
     ANCHOR_GONE = "anchor_gone"
     MOVED = "moved"
@@ -74,7 +76,8 @@ class Role(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Part:
     """One platform message of a delivery. ``position`` orders them; a part that was split is
-    ``replaced`` by children that name it as ``parent`` and inherit its doubt."""
+    ``replaced`` by children that name it as ``parent`` and inherit its doubt. With an
+    ``attachment``, ``text`` is its caption, or ``""``."""
 
     number: int
     position: int
@@ -82,6 +85,7 @@ class Part:
     parent: int | None = None
     replaced: bool = False
     receipt: str | None = None
+    attachment: Attachment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,9 @@ class Attempt:
 class Record:
     """Everything that ``plan`` may look at. ``due_at`` and ``held_until`` in steady
     milliseconds (``due_at`` ``None`` on a failed row: it rests), the others in wall ones.
-    ``newest_start`` is the number of the newest start of any gateway on this store."""
+    ``newest_start`` is the number of the newest start of any gateway on this store.
+    ``parked``: the store was put back from an old copy, so it may have arrived and asks first;
+    ``released``: the number of its first attempt after it was let go (0: it never was parked)."""
 
     id: str
     seq: int
@@ -148,6 +154,8 @@ class Record:
     anchor_dropped: bool = False
     requested: bool = False
     inherited_doubt: bool = False
+    parked: bool = False
+    released: int = 0
     revisions: tuple[Revision, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     unreachable: bool = False
@@ -235,6 +243,13 @@ def doubtful_attempts(record: Record, part: Part) -> tuple[Attempt, ...]:
     )
 
 
+_FAULTS = {
+    ContentFault.MARKUP: Ending.BAD_MARKUP,
+    ContentFault.TOO_LONG: Ending.TOO_LONG,
+    ContentFault.MEDIA: Ending.BAD_MEDIA,
+}
+
+
 def _ending_of(record: Record, outcome: Outcome) -> Ending | None:
     match outcome:
         case Accepted():
@@ -248,7 +263,7 @@ def _ending_of(record: Record, outcome: Outcome) -> Ending | None:
         case Refused():
             return Ending.REFUSED
         case BadContent(fault=fault):
-            return Ending.BAD_MARKUP if fault is ContentFault.MARKUP else Ending.TOO_LONG
+            return _FAULTS[fault]
         case ThreadGone(anchor_only=True):
             return Ending.REFUSED if record.anchor_dropped or not record.reply_to else Ending.ANCHOR_GONE
         case ThreadGone():
@@ -352,6 +367,8 @@ def with_split(record: Record, part: Part, texts: Iterable[str]) -> tuple[Record
 POSITION_STEP = 1_000_000
 
 
-def fresh_parts(texts: Iterable[str]) -> tuple[Part, ...]:
-    """The parts of a new delivery, numbered from 1."""
-    return tuple(Part(i, i * POSITION_STEP, text) for i, text in enumerate(texts, 1))
+def fresh_parts(texts: Iterable[str], attachments: Iterable[tuple[Attachment, str]] = ()) -> tuple[Part, ...]:
+    """The parts of a new delivery, numbered from 1: its texts, then its files."""
+    worded = tuple([Part(i, i * POSITION_STEP, text) for i, text in enumerate(texts, 1)])
+    files = enumerate(attachments, len(worded) + 1)
+    return (*worded, *(Part(i, i * POSITION_STEP, text, attachment=file) for i, (file, text) in files))

@@ -10,16 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from aiohttp import web
 
 from angelia.model.ids import Lane
+from angelia.model.media import Attachment
 from angelia.model.messages import ChatSummary, HistoryEntry, Inbound, Outgoing, Reception
 from angelia.model.outcomes import Accepted, LookUp, Outcome
 
 #: An idempotency window that never closes.
 FOR_EVER_S = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast we send of our own accord, so that floods are rare; the engine keeps to it.
+
+    ``chat_per_s`` and ``bot_per_s``: messages per second to one chat and by one bot.
+    ``group_per_min``: messages per minute to a chat for which ``is_group`` holds. Short
+    bursts of ``burst`` messages to a chat go at once. 0 stands for no bound.
+    """
+
+    chat_per_s: float = 0.0
+    bot_per_s: float = 0.0
+    group_per_min: float = 0.0
+    burst: int = 3
+    is_group: Callable[[str], bool] = lambda _chat: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +50,8 @@ class Capabilities:
     ``typing``: it can show a typing indicator.
     ``part_receipts``: False if the platform cannot tell which parts arrived.
     ``text_limit``: the longest text of one message, counted by ``measure``.
+    ``media_bytes``: the largest file it takes, in bytes (0: it takes no files).
+    ``caption_limit``: the longest text that goes with a file (0: none does).
     """
 
     text_limit: int
@@ -44,6 +64,9 @@ class Capabilities:
     replays_inbound: bool = True
     typing: bool = False
     worst_case: str = "twice, but marked"
+    media_bytes: int = 0
+    caption_limit: int = 0
+    pace: Pace | None = None
 
 
 class Host(Protocol):
@@ -53,6 +76,38 @@ class Host(Protocol):
         """Commit ``inbound``. When this returns ACCEPTED or DUPLICATE, it is on record and
         may be acknowledged. NOT_ALLOWED: nothing was recorded, the id is not seen.
         Raises ``StoreUnavailableError``: do not acknowledge."""
+        ...
+
+    def allows(self, user: str) -> bool:
+        """Whether ``receive`` would admit a message of ``user``: asked before its files are
+        fetched, so that a stranger can fill neither the line nor the disk."""
+        ...
+
+    async def edit(self, inbound: Inbound) -> bool:
+        """A message was edited: its text replaces the one on record while its turn still waits
+        (committed when this returns). False: it starts nothing and changes nothing."""
+        ...
+
+    def spooled(self, attachment: Attachment) -> Path:
+        """Where the bytes of an attachment lie. The file may be gone: then the part is
+        ``BadContent`` with ``ContentFault.MEDIA``."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """Where others reach the gateway's HTTP server, with a slash at the end: the setting
+        ``gateway.public_url``, or where it listens."""
+        ...
+
+    def link(self, attachment: Attachment, written_at: int) -> str:
+        """A signed link to an attachment of a delivery written at ``written_at``, relative to
+        ``address``. It is the same in every attempt, and ends 8 days after ``written_at``.
+        Raises ``StoreUnavailableError``."""
+        ...
+
+    async def spool(self, data: bytes, name: str, mime: str) -> Attachment:
+        """Keep the bytes of an incoming file in the home's spool; synced when this returns.
+        Raises ``StoreUnavailableError`` if they cannot be written."""
         ...
 
     def connected(self, chat: str | None = None) -> None:

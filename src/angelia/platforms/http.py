@@ -83,11 +83,12 @@ class _RepeatStoppedError(Exception):
 class _Call:
     """What one call has learned so far from its connection."""
 
-    __slots__ = ("answer", "answer_limit_s", "may_have_left", "timer", "transport")
+    __slots__ = ("answer", "answer_limit_s", "body_limit_s", "may_have_left", "timer", "transport")
 
-    def __init__(self, timer: asyncio.Timeout, answer_limit_s: float) -> None:
+    def __init__(self, timer: asyncio.Timeout, answer_limit_s: float, body_limit_s: float) -> None:
         self.timer = timer
         self.answer_limit_s = answer_limit_s
+        self.body_limit_s = body_limit_s
         self.may_have_left = False
         self.answer: Answer | None = None
         self.transport: asyncio.Transport | None = None
@@ -102,8 +103,10 @@ class _Call:
     def answered(self, response: aiohttp.ClientResponse) -> Answer:
         """The status line is there: from here on only the body can be lost."""
         self.answer = Answer(response.status, response.headers)
-        body_until = asyncio.get_running_loop().time() + body_limit_s
-        self.timer.reschedule(min(body_until, self.timer.when() or body_until))
+        body_until = asyncio.get_running_loop().time() + self.body_limit_s
+        if self.body_limit_s <= body_limit_s:  # a receipt is not worth more than the answer was
+            body_until = min(body_until, self.timer.when() or body_until)
+        self.timer.reschedule(body_until)
         return self.answer
 
     def cut(self) -> None:
@@ -144,13 +147,22 @@ class Wire:
 
     ``answer_limit_s`` counts from the first byte that may leave until the status line.
     ``reuse``: connections may be kept; only where a repeated call is harmless.
-    A call lasts at most ``connect_limit_s`` + ``answer_limit_s``.
+    A call lasts at most ``connect_limit_s`` + ``answer_limit_s``. ``body_limit_s`` and
+    ``body_bytes_max``: what of an answer's body is waited for and read.
     """
 
     def __init__(
-        self, answer_limit_s: float, *, reuse: bool = False, connect_limit_s: float = connect_limit_s
+        self,
+        answer_limit_s: float,
+        *,
+        reuse: bool = False,
+        connect_limit_s: float = connect_limit_s,
+        body_limit_s: float = body_limit_s,
+        body_bytes_max: int = body_bytes_max,
     ) -> None:
         self._answer_limit_s = answer_limit_s
+        self._body_limit_s = body_limit_s
+        self._body_bytes_max = body_bytes_max
         self._connect_limit_s = connect_limit_s
         self._reuse = reuse
         self._session: aiohttp.ClientSession | None = None
@@ -193,7 +205,7 @@ class Wire:
         call: _Call | None = None
         try:
             async with asyncio.timeout(self._connect_limit_s) as timer:
-                call = _Call(timer, self._answer_limit_s)
+                call = _Call(timer, self._answer_limit_s, self._body_limit_s)
                 _current.set(call)
                 self._calls.add(call)
                 response = await session.request(
@@ -205,7 +217,7 @@ class Wire:
                     trace_request_ctx=call,
                 )
                 try:
-                    await _read_body(response, call.answered(response))
+                    await _read_body(response, call.answered(response), self._body_bytes_max)
                 finally:
                     call.cut()  # unless all of it was read: then the connection may be kept
                     response.release()
@@ -236,14 +248,18 @@ def _as_written(url: str) -> URL:
     return URL(url, encoded=url.isascii() and " " not in url)
 
 
-async def _read_body(response: aiohttp.ClientResponse, answer: Answer) -> None:
-    """Read at most ``body_bytes_max`` of the body into ``answer``."""
-    while (room := body_bytes_max - len(answer.body)) > 0:
-        chunk = await response.content.read(room)
-        if not chunk:
-            answer.whole = True
-            return
-        answer.body += chunk
+async def _read_body(response: aiohttp.ClientResponse, answer: Answer, bytes_max: int) -> None:
+    """Read at most ``bytes_max`` of the body into ``answer``."""
+    body = bytearray()  # a file comes in many pieces
+    try:
+        while (room := bytes_max - len(body)) > 0:
+            chunk = await response.content.read(room)
+            if not chunk:
+                answer.whole = True
+                return
+            body += chunk
+    finally:
+        answer.body = bytes(body)
 
 
 def _reason(error: Exception | None) -> str:

@@ -64,12 +64,15 @@ def classify(error: apsw.Error, path: str = "") -> Exception:
     if isinstance(error, _BUSY):
         return StoreBusy(f"{store} is locked by another process: {_said(error)}")
     if isinstance(error, _DAMAGED):
-        return StoreDamagedError(
-            f"{store} is damaged: {_said(error)}. Keep the file and run `angelia doctor`."
-        )
+        return StoreDamagedError(f"{store} is damaged: {_said(error)}. {advice(path)}")
     if isinstance(error, _UNAVAILABLE):
         return StoreUnavailableError(f"{store} cannot be used now: {_said(error)}")
     return error
+
+
+def advice(path: str) -> str:
+    """What to do about a damaged store."""
+    return f"Keep the file; `angelia salvage {path or 'FILE'}` puts every readable row into a new store"
 
 
 def _said(error: apsw.Error) -> str:
@@ -204,8 +207,7 @@ def quick_check(connection: apsw.Connection) -> None:
     problems = _answers(connection, "PRAGMA quick_check(1)")
     if problems:
         raise StoreDamagedError(
-            f"the store {connection.filename} is damaged: {problems[0]}. "
-            "Keep the file and run `angelia doctor`."
+            f"the store {connection.filename} is damaged: {problems[0]}. {advice(connection.filename)}"
         )
 
 

@@ -11,12 +11,13 @@ Names and states are those of ``docs/glossary.md``; the bounds are ``model/limit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from angelia.model.ids import AdapterId, Claim, Lane
+from angelia.model.media import Attachment
 from angelia.model.messages import (
     NO_USAGE,
     ChatSummary,
@@ -47,6 +48,24 @@ class TakenOver:
     turns: int
 
 
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How far the life of a store has come: ``store`` is a random name that it keeps for life,
+    ``beats`` only grows. The home's note of it tells an old copy (``store/pulse.py``)."""
+
+    store: str
+    beats: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """What an old copy owed: ``deliveries`` that ask first, ``turns`` that were given up."""
+
+    deliveries: int
+    turns: int
+    pulse: Pulse
+
+
 class TurnKind(StrEnum):
     """A message is for the agent; a command is answered by the gateway, without a run."""
 
@@ -67,6 +86,7 @@ class Turn:
     conversation: str
     fence: int
     kind: TurnKind = TurnKind.MESSAGE
+    attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +183,26 @@ class Ledger(Protocol):
         Also releases resting rows for which a start has come and restamps stepped waits."""
         ...
 
+    async def pulse(self) -> Pulse:
+        """The store's own pulse. Each start, renewal and end of a daemon is a beat."""
+        ...
+
+    async def park(self, noted: Pulse | None) -> Parked:
+        """The store is an old copy: everything owed is parked (claimed by nobody, overtaken,
+        growing stale as ever), what was in flight has died, open turns are given up with a
+        parked notice, no owner is alive any more, and the pulse goes on beyond ``noted``."""
+        ...
+
+    async def release(self, deliveries: Sequence[str] | None) -> Sequence[str]:
+        """Parked ``deliveries`` (``None``: all) are due now and marked as possible duplicates;
+        returns which. Raises ``UnknownIdError``, ``NotPossibleError``; then nothing changed."""
+        ...
+
     # -- inbound and turns -----------------------------------------------------------------
 
     async def accept(self, inbound: Inbound, turn: str, kind: TurnKind = TurnKind.MESSAGE) -> Reception:
-        """Record an inbound and its turn ``turn``, waiting. DUPLICATE: its key is known."""
+        """Record an inbound and its turn ``turn``, waiting; a further piece of a burst joins the
+        turn of the earlier ones while that waits. DUPLICATE: its key is known."""
         ...
 
     async def edit(self, inbound: Inbound) -> bool:
@@ -277,6 +313,10 @@ class Ledger(Protocol):
 
     async def due_lanes(self, adapters: Sequence[AdapterId], limit: int) -> Sequence[Lane]:
         """Lanes of these adapters with a row that is due, oldest first."""
+        ...
+
+    async def files_named(self) -> Collection[str]:
+        """The names of all spooled files that anything on record names."""
         ...
 
     async def stale(self, limit: int) -> Sequence[Record]:

@@ -6,6 +6,10 @@ at one version or the next, never between. Two programs that start at the same m
 each other and find the work done. Files are never changed once released; a mistake is
 repaired by the next one.
 
+Before the first step on a store that holds anything a copy is made beside it and synced
+(``store/copying.py``), under the same lock that keeps writers out until the step is committed:
+so the copy is exactly what the step found.
+
 ``application_id`` says whose file it is. A file of another program, and a store written by a
 newer Angelia, are refused before anything is written.
 """
@@ -14,13 +18,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources.abc import Traversable
 
 import apsw
 
 from angelia.model.errors import StoreDamagedError, StoreNewerError
 from angelia.seams import crash
-from angelia.store.connection import classify, patiently
+from angelia.store.connection import classify, open_connection, patiently
+from angelia.store.copying import keep_before_migration
 from angelia.store.queries import dialect_folder
 
 crash.verb_points("migrate", "the next version of the schema")
@@ -59,17 +65,26 @@ def migrations(folder: Traversable | None = None) -> list[Migration]:
     return found
 
 
-def migrate(connection: apsw.Connection, folder: Traversable | None = None) -> int:
+def migrate(
+    connection: apsw.Connection,
+    folder: Traversable | None = None,
+    *,
+    keep_copy: bool = True,
+    up_to: int | None = None,
+) -> int:
     """Apply what is missing; returns the version, which is committed.
 
-    Nothing is written to a store that is up to date. Raises ``StoreNewerError`` (a newer
-    program wrote it), ``StoreDamagedError`` (not Angelia's), ``StoreUnavailableError`` (cannot be
-    written, locked beyond ``store_patience_s``); steps before the failed one stay applied.
+    Nothing is written to a store that is up to date. ``keep_copy``: a store that holds anything
+    is copied first; without the copy it is not touched. ``up_to``: no further than to this
+    version. Raises ``StoreNewerError`` (a newer program wrote it), ``StoreDamagedError`` (not
+    Angelia's), ``StoreUnavailableError`` (cannot be written, locked beyond ``store_patience_s``, no
+    room for the copy); steps before the failed one stay applied.
     """
-    steps = migrations(folder)
+    steps = migrations(folder)[:up_to]
     try:
         while (version := patiently(lambda: _seen_version(connection, len(steps)))) < len(steps):
-            patiently(lambda: _next_step(connection, steps))
+            patiently(partial(_next_step, connection, steps, version if keep_copy else 0))
+            keep_copy = False  # the later steps are ours: the copy of the first is what was found
     except apsw.Error as error:
         raise classify(error, connection.filename) from error
     return version
@@ -104,8 +119,8 @@ def _version(connection: apsw.Connection, newest: int) -> int:
     return version
 
 
-def _next_step(connection: apsw.Connection, steps: list[Migration]) -> None:
-    """Apply one step, or none if another program was quicker."""
+def _next_step(connection: apsw.Connection, steps: list[Migration], to_be_copied: int) -> None:
+    """Apply one step, or none if another program was quicker; that one has made the copy, too."""
     # Rebuilding a table that others refer to needs the references unwatched; the pragma does
     # nothing inside a transaction, hence here. They are checked before the commit instead.
     connection.pragma("foreign_keys", False)
@@ -114,6 +129,8 @@ def _next_step(connection: apsw.Connection, steps: list[Migration]) -> None:
         version = _version(connection, len(steps))  # read again, now that nobody else can write
         if version == len(steps):
             return
+        if version and version == to_be_copied:
+            _keep_copy(connection, version)
         _apply(connection, steps[version])
         crash.point("migrate.before_commit")
         connection.execute("COMMIT")
@@ -122,6 +139,14 @@ def _next_step(connection: apsw.Connection, steps: list[Migration]) -> None:
             connection.execute("ROLLBACK")
         connection.pragma("foreign_keys", True)
     crash.point("migrate.after_commit")
+
+
+def _keep_copy(connection: apsw.Connection, version: int) -> None:
+    """The writer's lock is ours and nothing was written under it yet: a reader sees the store."""
+    store = connection.filename
+    keep_before_migration(
+        store, version, lambda: open_connection(store, read_only=True, vfs=connection.open_vfs)
+    )
 
 
 def _begin(connection: apsw.Connection, how: str) -> None:

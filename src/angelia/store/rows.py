@@ -9,6 +9,7 @@ import apsw
 
 from angelia.model.errors import UnknownIdError
 from angelia.model.ids import Lane
+from angelia.model.media import Attachment
 from angelia.model.messages import TextFormat
 from angelia.model.record import Attempt, Ending, Part, Record, Revision, Role
 from angelia.model.states import State
@@ -50,6 +51,16 @@ def held_until(conn: apsw.Connection, profile: str, platform: str, chat: str) ->
     return until
 
 
+def attachment_of(column: str | None) -> Attachment | None:
+    """The file that a column names, if any."""
+    return None if column is None else Attachment.from_text(column)
+
+
+def attachments_of(column: str | None) -> tuple[Attachment, ...]:
+    """The files that a column of several lines names."""
+    return tuple(Attachment.from_text(line) for line in (column or "").splitlines())
+
+
 def load_record(conn: apsw.Connection, delivery: str) -> Record:
     """All that is on record about a delivery. Raises ``UnknownIdError``."""
     row = one(conn, SQL.delivery_load, (delivery,))
@@ -57,8 +68,8 @@ def load_record(conn: apsw.Connection, delivery: str) -> Record:
         raise UnknownIdError(f"there is no delivery {delivery}")
     lane = Lane(*row[2:6])
     parts = tuple(
-        Part(n, position, text, parent, bool(replaced), receipt)
-        for n, position, text, parent, replaced, receipt in many(conn, SQL.parts_load, (delivery,))
+        Part(n, position, text, parent, bool(replaced), receipt, attachment_of(attached))
+        for n, position, text, parent, replaced, receipt, attached in many(conn, SQL.parts_load, (delivery,))
     )
     revisions: tuple[Revision, ...] = ()
     attempts = tuple(
@@ -106,6 +117,8 @@ def load_record(conn: apsw.Connection, delivery: str) -> Record:
         origin=row[21],
         turn=row[22],
         unreachable=bool(row[23]),
+        parked=bool(row[24]),
+        released=row[25],
         overtaken=bool(attempts) and bool(number(conn, SQL.delivery_overtaken, (*lane, row[1]))),
         held_until=held_until(conn, lane.profile, lane.platform, lane.chat),
         newest_start=number(conn, SQL.newest_start),

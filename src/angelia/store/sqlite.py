@@ -7,7 +7,7 @@ file. A death between two verbs leaves exactly what the earlier ones committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from angelia.model.record import Record, Revision
 from angelia.model.states import Event, RunEnd
 from angelia.seams import crash
 from angelia.seams.clock import Clock, Now
+from angelia.store import parking, pulse
 from angelia.store import sqlite_chats as chats
 from angelia.store import sqlite_deliveries as deliveries
 from angelia.store import sqlite_owners as owners
@@ -44,6 +45,8 @@ from angelia.store.ledger import (
     Finished,
     Limit,
     OwnerKind,
+    Parked,
+    Pulse,
     TakenOver,
     Turn,
     TurnKind,
@@ -80,6 +83,7 @@ VERBS: dict[str, str] = {
     "connected": "rows brought forward by a new connection",
     "prune": "old final rows are gone",
     "operate": "what an operator ordered",
+    "park": "owed rows of an old copy ask first, its open turns are given up",
 }
 for _verb, _doc in VERBS.items():
     crash.verb_points(_verb, _doc)
@@ -135,6 +139,15 @@ class SqliteLedger:
             "take_over", lambda c, now: owners.take_over(c, owner, lock_held, protected, now)
         )
 
+    async def pulse(self) -> Pulse:
+        return await self.read(pulse.read)
+
+    async def park(self, noted: Pulse | None) -> Parked:
+        return await self._write("park", lambda c, now: parking.park(c, noted, now))
+
+    async def release(self, deliveries: Sequence[str] | None) -> Sequence[str]:
+        return await self._write("operate", lambda c, now: parking.release(c, deliveries, now))
+
     # -- inbound and turns ---------------------------------------------------------------------
 
     async def accept(self, inbound: Inbound, turn: str, kind: TurnKind = TurnKind.MESSAGE) -> Reception:
@@ -144,7 +157,7 @@ class SqliteLedger:
         return await self._write("edit", lambda c, now: turns.edit(c, inbound))
 
     async def waiting_turns(self, limit: int) -> Sequence[tuple[str, Lane, TurnKind]]:
-        return await self.read(lambda c: reading.waiting_turns(c, limit))
+        return await self.read(lambda c: reading.waiting_turns(c, limit, self._clock.now()))
 
     async def start_run(self, turn: str, run: str, owner: str, model: str) -> Turn | None:
         return await self._write("start_run", lambda c, now: turns.start_run(c, turn, run, owner, model, now))
@@ -245,6 +258,9 @@ class SqliteLedger:
 
     async def stale(self, limit: int) -> Sequence[Record]:
         return await self.read(lambda c: reading.stale(c, limit, self._clock.now()))
+
+    async def files_named(self) -> Collection[str]:
+        return await self.read(reading.files_named)
 
     async def held_until(self, lane: Lane) -> int:
         return await self.read(lambda c: held_until(c, lane.profile, lane.platform, lane.chat))

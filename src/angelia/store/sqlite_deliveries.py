@@ -6,6 +6,7 @@ committed. What a row becomes is computed in ``model``; here it is compared and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import apsw
@@ -14,7 +15,7 @@ from angelia.model import limits
 from angelia.model.ids import Claim, Lane
 from angelia.model.messages import NewDelivery
 from angelia.model.outcomes import LookUp
-from angelia.model.record import Attempt, Ending, Record, Revision, Role, fresh_parts
+from angelia.model.record import Attempt, Ending, Part, Record, Revision, Role, fresh_parts
 from angelia.model.states import FINAL, REASONS, Event, State, step
 from angelia.seams.clock import Now
 from angelia.store import sqlite_chats as chats
@@ -44,7 +45,7 @@ def insert(conn: apsw.Connection, new: NewDelivery, turn: str | None, now: Now) 
         lane=new.lane,
         state=State.PENDING,
         written_at=now.wall,
-        parts=fresh_parts(new.texts),
+        parts=fresh_parts(new.texts, new.attachments),
         reply_to=new.reply_to,
         due_at=now.steady,
         requested=new.requested,
@@ -85,9 +86,16 @@ def _row(new: NewDelivery, lane: Lane, turn: str | None, now: Now) -> Row:
 
 
 def _add_parts(conn: apsw.Connection, new: NewDelivery) -> None:
-    conn.executemany(
-        SQL.part_add, [(new.id, p.number, p.position, None, p.text) for p in fresh_parts(new.texts)]
-    )
+    add_parts(conn, new.id, fresh_parts(new.texts, new.attachments))
+
+
+def add_parts(conn: apsw.Connection, delivery: str, parts: Iterable[Part]) -> None:
+    """Put parts on record, as they are when nothing has happened to them."""
+    rows = [
+        (delivery, p.number, p.position, p.parent, p.text, p.attachment and p.attachment.to_text())
+        for p in parts
+    ]
+    conn.executemany(SQL.part_add, rows)
 
 
 def claim(
@@ -137,6 +145,8 @@ def _in_time(record: Record, now: Now) -> ClaimAnswer | None:
     """Why a plan that is a moment old may not be followed now, if its time is over or not yet come."""
     if now.wall - record.written_at >= limits.freshness_ms:
         return ClaimAnswer.CHANGED  # it grew stale: the plan settles it
+    if record.parked:
+        return ClaimAnswer.HELD
     return ClaimAnswer.HELD if record.due_at is not None and record.due_at > now.steady else None
 
 
@@ -230,9 +240,7 @@ def _end_attempt(conn: apsw.Connection, delivery: str, attempt: Attempt, change:
         conn.execute(SQL.part_received, (delivery, attempt.part, change.receipt))
     if change.children:
         conn.execute(SQL.part_replaced, (delivery, attempt.part))
-        conn.executemany(
-            SQL.part_add, ((delivery, c.number, c.position, c.parent, c.text) for c in change.children)
-        )
+        add_parts(conn, delivery, change.children)
         conn.execute(SQL.part_received_above, (delivery, attempt.part))
 
 

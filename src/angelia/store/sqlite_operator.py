@@ -45,6 +45,11 @@ def mark_delivered(conn: apsw.Connection, delivery: str, now: Now) -> Record:
     record = _idle(conn, delivery)
     if record.state is State.DELIVERED:
         return record
+    if record.state is State.PENDING and record.parked:
+        raise NotPossibleError(
+            f"{_called(record)} and parked: nothing of it is on record as sent; if you know that it arrived, "
+            "`cancel` stops it"
+        )
     if record.state is State.PENDING:
         raise NotPossibleError(
             f"{_called(record)}: nothing of it was ever sent, so it cannot have arrived; `cancel` stops it"
@@ -67,6 +72,8 @@ def send_again(conn: apsw.Connection, delivery: str, new_id: str, now: Now) -> R
         return load_record(conn, new_id)
     if known is not None:
         raise NotPossibleError(f"the id {new_id} is taken by another delivery; give a fresh one")
+    if record.state not in FINAL and record.parked:
+        raise NotPossibleError(f"{_called(record)} and parked; `release` lets it go, with the marker")
     if record.state not in FINAL:
         raise NotPossibleError(
             f"{_called(record)}: it is still owed and goes out by itself; `cancel` it first to send it anew"
@@ -76,8 +83,15 @@ def send_again(conn: apsw.Connection, delivery: str, new_id: str, now: Now) -> R
             f"the chat {record.lane.chat} is unreachable; that ends when somebody writes from it, "
             f"then `send-again` is possible"
         )
-    texts = tuple(part.text for part in record.live_parts)
-    new = NewDelivery(new_id, record.lane, texts, record.reply_to, origin="again", requested=True)
+    new = NewDelivery(
+        new_id,
+        record.lane,
+        tuple(part.text for part in record.live_parts if part.attachment is None),
+        record.reply_to,
+        origin="again",
+        requested=True,
+        attachments=tuple((p.attachment, p.text) for p in record.live_parts if p.attachment is not None),
+    )
     deliveries.insert(conn, new, None, now)
     conn.execute(SQL.again_add, {"id": new_id, "of": delivery})
     return load_record(conn, new_id)

@@ -32,13 +32,16 @@ def start(conn: apsw.Connection, owner: str, kind: OwnerKind, reborn: bool, now:
             "lease_until": now.wall + limits.lease_ms,
         },
     )
+    conn.execute(SQL.pulse_beat, (owner,))
     return number(conn, SQL.newest_start)
 
 
 def renew(conn: apsw.Connection, owner: str, now: Now) -> bool:
     """See ``Ledger.renew``."""
     conn.execute(SQL.owner_renew, {"id": owner, "now": now.wall, "lease_until": now.wall + limits.lease_ms})
-    return conn.changes() == 1
+    renewed = conn.changes() == 1
+    conn.execute(SQL.pulse_beat, (owner,))
+    return renewed
 
 
 def adopt(conn: apsw.Connection, owner: str, heir: str, turns: Sequence[str]) -> None:
@@ -49,6 +52,7 @@ def adopt(conn: apsw.Connection, owner: str, heir: str, turns: Sequence[str]) ->
 def retire(conn: apsw.Connection, owner: str, now: Now) -> None:
     """See ``Ledger.retire``."""
     conn.execute(SQL.owner_retire, {"id": owner, "now": now.wall})
+    conn.execute(SQL.pulse_beat, (owner,))
 
 
 def take_over(conn: apsw.Connection, owner: str, lock_held: bool, protected: bool, now: Now) -> TakenOver:
@@ -68,11 +72,18 @@ def take_over(conn: apsw.Connection, owner: str, lock_held: bool, protected: boo
 
 def _take_deliveries(conn: apsw.Connection, owner: str, now: Now) -> int:
     """The rows of owners that are gone; also what a step of the clock or a start has changed."""
-    _restamp(conn, now)
+    taken = end_passes_of_the_gone(conn, now, owner)
+    _restamp(conn, now)  # also what was in flight a moment ago, or the next take-over would change it
+    _release_rested(conn, now)
+    return taken
+
+
+def end_passes_of_the_gone(conn: apsw.Connection, now: Now, taker: str = "") -> int:
+    """What owners that are gone had in flight has died; how many deliveries that were. Part of
+    the caller's transaction. Without a ``taker`` nobody took it over: it died with its gateway."""
     claimed = [row[0] for row in many(conn, SQL.claimed_by_the_gone)]
     for delivery in claimed:
-        _take_delivery(conn, delivery, owner, now)
-    _release_rested(conn, now)
+        _take_delivery(conn, delivery, taker, now)
     return len(claimed)
 
 
@@ -80,7 +91,8 @@ def _take_delivery(conn: apsw.Connection, delivery: str, taker: str, now: Now) -
     record = load_record(conn, delivery)
     attempt = open_attempt(record)
     if attempt is not None:
-        restarted = number(conn, SQL.owner_started_after, {"taker": taker, "attempt_start": attempt.start})
+        after = {"taker": taker, "attempt_start": attempt.start}
+        restarted = not taker or number(conn, SQL.owner_started_after, after)
         ending = Ending.DIED if restarted else Ending.TAKEN_OVER
         record = with_ending(record, attempt, ending, now.wall)
         conn.execute(SQL.attempt_end, (delivery, attempt.number, now.wall, ending, ""))

@@ -8,12 +8,13 @@ import apsw
 
 from angelia.model import limits
 from angelia.model.ids import AdapterId, Lane
+from angelia.model.media import worded
 from angelia.model.messages import ChatSummary, HistoryEntry, HistoryPart
 from angelia.model.record import Record
 from angelia.model.states import State
 from angelia.seams.clock import Now
 from angelia.store.ledger import TurnKind
-from angelia.store.rows import SQL, load_record, many, one
+from angelia.store.rows import SQL, attachment_of, attachments_of, load_record, many, one
 
 _TITLE_CHARACTERS = 60
 
@@ -39,10 +40,16 @@ def stale(conn: apsw.Connection, limit: int, now: Now) -> list[Record]:
     return [load_record(conn, row[0]) for row in many(conn, SQL.owed_stale, before)]
 
 
-def waiting_turns(conn: apsw.Connection, limit: int) -> list[tuple[str, Lane, TurnKind]]:
+def files_named(conn: apsw.Connection) -> set[str]:
+    """See ``Ledger.files_named``."""
+    return {one.file for row in many(conn, SQL.files_named) for one in attachments_of(row[0])}
+
+
+def waiting_turns(conn: apsw.Connection, limit: int, now: Now) -> list[tuple[str, Lane, TurnKind]]:
     """See ``Ledger.waiting_turns``."""
     return [
-        (row[0], Lane(*row[1:5]), TurnKind(row[5])) for row in many(conn, SQL.turns_waiting, {"limit": limit})
+        (row[0], Lane(*row[1:5]), TurnKind(row[5]))
+        for row in many(conn, SQL.turns_waiting, {"limit": limit, "steady": now.steady})
     ]
 
 
@@ -68,8 +75,10 @@ def _reply(
     conn: apsw.Connection, delivery: str, state: str, at: int, recovered: bool = False
 ) -> HistoryEntry:
     rows = [row for row in many(conn, SQL.parts_load, (delivery,)) if not row[4]]
-    parts = tuple(HistoryPart(i, row[2], row[5] is not None) for i, row in enumerate(rows, 1))
-    text = "\n\n".join(row[2] for row in rows)
+    parts = tuple(
+        HistoryPart(i, row[2], row[5] is not None, attachment_of(row[6])) for i, row in enumerate(rows, 1)
+    )
+    text = "\n\n".join(worded(part.text, part.attachment) for part in parts)
     return HistoryEntry("assistant", text, at, delivery, state, recovered, parts)
 
 

@@ -16,12 +16,13 @@ from angelia.seams.clock import Now
 from angelia.store import sqlite_deliveries as deliveries
 from angelia.store import sqlite_unprotected as unprotected
 from angelia.store.ledger import Finished, Turn, TurnKind
-from angelia.store.rows import SQL, many, one
+from angelia.store.rows import SQL, attachments_of, many, one
 
 
 def accept(conn: apsw.Connection, inbound: Inbound, turn: str, kind: TurnKind, now: Now) -> Reception:
     """See ``Ledger.accept``."""
     key = _key(inbound)
+    joined = _burst(conn, inbound) if inbound.burst and kind is TurnKind.MESSAGE else None
     conn.execute(
         SQL.inbound_add,
         {
@@ -31,29 +32,47 @@ def accept(conn: apsw.Connection, inbound: Inbound, turn: str, kind: TurnKind, n
             "user_name": inbound.user_name,
             "text": inbound.text,
             "reply_to": inbound.reply_to,
+            "attachments": "\n".join(one.to_text() for one in inbound.attachments) or None,
             "sent_at": inbound.sent_at,
             "now": now.wall,
-            "turn": turn,
+            "turn": joined or turn,
         },
     )
     if conn.changes() == 0:
         known = one(conn, SQL.inbound_turn, key)
         return Reception.ACCEPTED if known == (turn,) else Reception.DUPLICATE
-    conn.execute(
-        SQL.turn_add,
-        {
-            "turn": turn,
-            "profile": inbound.profile,
-            "platform": inbound.platform,
-            "chat": inbound.chat,
-            "thread": inbound.thread,
-            "kind": kind,
-            "now": now.wall,
-        },
-    )
+    more_ms = int(min(max(inbound.more_s, 0.0), limits.pieces_most_s) * limits.SECOND_MS)
+    pieces_until = now.steady + more_ms if inbound.burst and more_ms else None
+    if joined:
+        conn.execute(SQL.turn_piece_came, {"turn": joined, "pieces_until": pieces_until})
+    else:
+        conn.execute(
+            SQL.turn_add,
+            {
+                **key,
+                "turn": turn,
+                "thread": inbound.thread,
+                "kind": kind,
+                "now": now.wall,
+                "burst": inbound.burst,
+                "pieces_until": pieces_until,
+            },
+        )
     sent_at = now.wall if inbound.sent_at is None else inbound.sent_at
     conn.execute(SQL.chat_revive, {**key, "sent_at": sent_at})
     return Reception.ACCEPTED
+
+
+def _burst(conn: apsw.Connection, inbound: Inbound) -> str | None:
+    """The waiting turn that this piece of a burst belongs to."""
+    where = {
+        **_key(inbound),
+        "thread": inbound.thread,
+        "burst": inbound.burst,
+        "pieces_max": limits.pieces_max,
+    }
+    row = one(conn, SQL.turn_of_burst, where)
+    return None if row is None else str(row[0])
 
 
 def _key(inbound: Inbound) -> dict[str, Any]:
@@ -85,9 +104,10 @@ def load_turn(conn: apsw.Connection, turn: str) -> tuple[Turn, TurnState, str] |
         user=first[10],
         user_name=first[11],
         reply_to=first[12],
-        conversation=f"{lane}:{first[13]}",
+        conversation=f"{lane}:{first[14]}",
         fence=first[7],
         kind=TurnKind(first[5]),
+        attachments=tuple(file for row in rows for file in attachments_of(row[13])),
     )
     return loaded, TurnState(first[6]), first[8] or ""
 
@@ -95,14 +115,29 @@ def load_turn(conn: apsw.Connection, turn: str) -> tuple[Turn, TurnState, str] |
 def start_run(conn: apsw.Connection, turn: str, run: str, owner: str, model: str, now: Now) -> Turn | None:
     """See ``Ledger.start_run``."""
     before = now.wall - limits.inbound_fresh_ms
-    started = many(conn, SQL.turn_start, {"turn": turn, "owner": owner, "now": now.wall, "before": before})
+    started = many(
+        conn,
+        SQL.turn_start,
+        {"turn": turn, "owner": owner, "now": now.wall, "steady": now.steady, "before": before},
+    )
     if not started:
         conn.execute(SQL.turn_expire, {"turn": turn, "now": now.wall, "before": before})
         return _started(conn, turn, run, owner)
     conn.execute(SQL.run_add, {"run": run, "turn": turn, "owner": owner, "model": model, "now": now.wall})
-    profile, platform, chat, thread, kind, fence, text, user, user_name, reply_to, number = started[0]
+    profile, platform, chat, thread, kind, fence, text, user, user_name, reply_to, files, number = started[0]
     lane = Lane(profile, platform, chat, thread)
-    return Turn(turn, lane, text, user, user_name, reply_to, f"{lane}:{number}", fence, TurnKind(kind))
+    return Turn(
+        turn,
+        lane,
+        text,
+        user,
+        user_name,
+        reply_to,
+        f"{lane}:{number}",
+        fence,
+        TurnKind(kind),
+        attachments_of(files),
+    )
 
 
 def _started(conn: apsw.Connection, turn: str, run: str, owner: str) -> Turn | None:
@@ -192,8 +227,9 @@ def _finished(
     """Whether this very end was committed before and only its answer was lost."""
     if run:
         return one(conn, SQL.run_state, (run,)) == (ending,)
-    told = None if delivery is None else delivery.id
-    return one(conn, SQL.turn_ended, (turn.id, turn.fence)) == (state, told)
+    if delivery is None:  # nothing tells who ended it: with the ledger off, two would answer one command
+        return False
+    return one(conn, SQL.turn_ended, (turn.id, turn.fence)) == (state, delivery.id)
 
 
 def release_turn(conn: apsw.Connection, turn: Turn, run: str, now: Now) -> bool:

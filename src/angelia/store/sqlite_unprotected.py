@@ -72,4 +72,4 @@ def _add_split(conn: apsw.Connection, sent: Record) -> None:
         if part.replaced:
             conn.execute(SQL.part_replaced, (sent.id, part.number))
         if part.parent is not None:
-            conn.execute(SQL.part_add, (sent.id, part.number, part.position, part.parent, part.text))
+            deliveries.add_parts(conn, sent.id, (part,))

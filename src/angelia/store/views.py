@@ -14,17 +14,19 @@ import apsw
 
 from angelia.model import markers
 from angelia.model.errors import UnknownIdError
+from angelia.model.media import Attachment, worded
 from angelia.model.record import Attempt, Part, Record, Revision, Role
 from angelia.model.states import State
 from angelia.seams.clock import Now
-from angelia.store.rows import SQL, Row, load_record, many, one
+from angelia.store.rows import SQL, Row, attachment_of, attachments_of, load_record, many, one
 from angelia.store.verdict import verdict as verdict
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryView:
     """One line of a list. ``due`` is ``None`` for what rests, is being sent or is final.
-    ``parts`` and ``received`` count messages; ``redeliveries`` those that counted as a try."""
+    ``parts`` and ``received`` count messages; ``redeliveries`` those that counted as a try.
+    ``parked``: it may have arrived already, so it waits for somebody's word."""
 
     id: str
     state: str
@@ -43,6 +45,7 @@ class DeliveryView:
     ended: int | None
     turn: str | None
     again_of: str | None
+    parked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class QuestionView:
     text: str
     sent: int | None
     first_seen: int
+    files: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +141,10 @@ class Timeline:
 
 
 def list_deliveries(
-    conn: apsw.Connection, now: Now, *, state: str = "", chat: str = "", limit: int = 50
+    conn: apsw.Connection, now: Now, *, state: str = "", chat: str = "", limit: int = 50, parked: bool = False
 ) -> list[DeliveryView]:
-    """Deliveries in all states, newest first; ``state`` and ``chat`` narrow the list."""
-    where = {"state": state, "chat": chat, "id": "", "limit": limit}
+    """Deliveries in all states, newest first; ``state``, ``chat`` and ``parked`` narrow the list."""
+    where = {"state": state, "chat": chat, "id": "", "limit": limit, "parked": int(parked)}
     return [_view(conn, row, now) for row in many(conn, SQL.view_deliveries, where)]
 
 
@@ -155,7 +159,7 @@ def _view(conn: apsw.Connection, row: Row, now: Now) -> DeliveryView:
         chat=row[5],
         thread=row[6],
         origin=row[7],
-        text="\n\n".join(part[0] for part in parts),
+        text="\n\n".join(worded(part[0], attachment_of(part[2])) for part in parts),
         parts=len(parts),
         received=sum(part[1] is not None for part in parts),
         redeliveries=row[8],
@@ -164,6 +168,7 @@ def _view(conn: apsw.Connection, row: Row, now: Now) -> DeliveryView:
         ended=row[11],
         turn=row[12],
         again_of=row[13],
+        parked=bool(row[14]),
     )
 
 
@@ -171,7 +176,7 @@ def show(conn: apsw.Connection, delivery: str, now: Now | None = None) -> Delive
     """Everything about one delivery. Raises ``UnknownIdError``. Without ``now``, due times are
     those of the steady clock."""
     record = load_record(conn, delivery)
-    where = {"state": "", "chat": "", "id": delivery, "limit": 1}
+    where = {"state": "", "chat": "", "id": delivery, "limit": 1, "parked": 0}
     view = _view(conn, many(conn, SQL.view_deliveries, where)[0], now or Now(0, 0))
     attempts = tuple(
         _attempt(record, attempt, owner, start)
@@ -228,7 +233,7 @@ def timeline(conn: apsw.Connection, name: str, now: Now | None = None) -> Timeli
         found=found,
         matches=len(stories),
         turn=_turn(conn, turn),
-        questions=tuple(QuestionView(*row) for row in many(conn, SQL.view_questions, (turn,))),
+        questions=tuple(_question(row) for row in many(conn, SQL.view_questions, (turn,))),
         runs=tuple(_run(row) for row in many(conn, SQL.view_runs, (turn,))),
         deliveries=tuple(show(conn, row[0], now) for row in told),
     )
@@ -245,6 +250,11 @@ def _root(conn: apsw.Connection, delivery: str | None, turn: str | None) -> tupl
             break  # the original was pruned
         delivery = earlier or delivery
     return (None, turn) if turn is not None else (delivery, None)
+
+
+def _question(row: Row) -> QuestionView:
+    message_id, user, user_name, text, sent, first_seen, files = row
+    return QuestionView(message_id, user, user_name, text, sent, first_seen, attachments_of(files))
 
 
 def _run(row: Row) -> RunView:
@@ -307,6 +317,7 @@ class StatusView:
     oldest_owed: int | None
     due: int
     resting: int
+    parked: int
     unreachable: Sequence[tuple[str, str, str, int, str]]
     waits: Sequence[WaitView]
     owners: Sequence[OwnerView]
@@ -315,7 +326,7 @@ class StatusView:
 def status(conn: apsw.Connection, now: Now) -> StatusView:
     """Everything that an operator looks at first."""
     steady = {"steady": now.steady}
-    oldest, due, resting = one(conn, SQL.view_owed, steady) or (None, 0, 0)
+    oldest, due, resting, parked = one(conn, SQL.view_owed, steady) or (None, 0, 0, 0)
     counted = dict.fromkeys((state.value for state in State), 0)
     turns = dict.fromkeys(("waiting", "running", "answered", "gave_up"), 0)
     return StatusView(
@@ -324,6 +335,7 @@ def status(conn: apsw.Connection, now: Now) -> StatusView:
         oldest_owed=oldest,
         due=due,
         resting=resting,
+        parked=parked,
         unreachable=[(r[0], r[1], r[2], r[3], r[4]) for r in many(conn, SQL.view_unreachable)],
         waits=[
             WaitView(row[0], row[1], row[2], row[3], now.wall + (row[4] - now.steady))

@@ -8,12 +8,16 @@ the history and the chats, and choose what becomes of an inbound with ``refuse``
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Self
 
 from aiohttp import web
 
+from angelia.gateway.links import PATH, Links
 from angelia.model.errors import StoreUnavailableError
+from angelia.model.media import Attachment, kind_of, shown_name
 from angelia.model.messages import ChatSummary, HistoryEntry, Inbound, Reception
 from angelia.platforms.base import Adapter, Host
 
@@ -31,6 +35,9 @@ class FakeHost:
         self.losses: list[str] = []
         self.histories: dict[str, list[HistoryEntry]] = {}
         self.summaries: list[ChatSummary] = []
+        self.edits: list[Inbound] = []
+        self.spool_folder = Path()
+        self.links: Links | None = None
         self.refuse = False
         self.unavailable = False
         #: Cleared by a test to hold every commit back.
@@ -55,6 +62,40 @@ class FakeHost:
         self.received.append(inbound)
         await self._tell()
         return Reception.ACCEPTED
+
+    def allows(self, user: str) -> bool:
+        return not self.refuse
+
+    async def edit(self, inbound: Inbound) -> bool:
+        """``edits`` has them all; whether it found a waiting message, as the store would say."""
+        self.edits.append(inbound)
+        await self._tell()
+        if self.unavailable:
+            raise StoreUnavailableError("the store cannot be written")
+        return any(self._key(known) == self._key(inbound) for known in self.received)
+
+    def spooled(self, attachment: Attachment) -> Path:
+        return self.spool_folder / attachment.file
+
+    @property
+    def address(self) -> str:
+        return "http://gateway.example/"
+
+    def link(self, attachment: Attachment, written_at: int) -> str:
+        """Signed by ``links``, which a test sets where a file is to be fetched."""
+        if self.unavailable:
+            raise StoreUnavailableError("there is no key, and none can be written")
+        if self.links is not None:
+            return self.links.link(attachment, written_at)
+        return f"files/{attachment.file}/{attachment.name}?until={written_at}"
+
+    async def spool(self, data: bytes, name: str, mime: str) -> Attachment:
+        """Kept in ``spool_folder``, which a test names first."""
+        if self.unavailable:
+            raise StoreUnavailableError("the spool cannot be written")
+        digest = hashlib.sha256(data).hexdigest()
+        (self.spool_folder / digest).write_bytes(data)
+        return Attachment(digest, kind_of(mime), shown_name(name), mime, len(data))
 
     def connected(self, chat: str | None = None) -> None:
         self.hints.append(chat)
@@ -119,6 +160,8 @@ class Served:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.add_routes(self.adapter.routes())
+        if isinstance(self._host, FakeHost) and self._host.links is not None:
+            app.router.add_get(PATH, self._host.links.serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)

@@ -22,7 +22,9 @@ from __future__ import annotations
 from angelia.testing import (  # noqa: F401 - importing a chapter adds its questions
     ledger_exam_chats,
     ledger_exam_deliveries,
+    ledger_exam_media,
     ledger_exam_owners,
+    ledger_exam_parking,
     ledger_exam_races,
     ledger_exam_receipts,
     ledger_exam_time,

@@ -16,7 +16,7 @@ RETURNING seq, (SELECT start_number FROM owners ORDER BY number DESC LIMIT 1),
           EXISTS (SELECT 1 FROM waits w WHERE w.profile = ?4 AND w.platform = ?5);
 
 -- name: part_add
-INSERT INTO parts (delivery, number, position, parent, text) VALUES (?1, ?2, ?3, ?4, ?5);
+INSERT INTO parts (delivery, number, position, parent, text, attachment) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: chat_state
 SELECT unreachable_at IS NOT NULL, moved_to FROM chats WHERE profile = ?1 AND platform = ?2 AND chat = ?3;
@@ -26,7 +26,7 @@ SELECT unreachable_at IS NOT NULL, moved_to FROM chats WHERE profile = ?1 AND pl
 -- before; an older owed row of the lane that does not rest goes first. The lease is checked in the
 -- same breath; ?8 says that the adapter's rate limits have been looked at, else there must be none.
 UPDATE deliveries SET state = 'attempting', owner = ?2, fence = fence + 1, due_at = NULL
-WHERE id = ?1 AND state = ?3 AND fence = ?4 AND version = ?5
+WHERE id = ?1 AND state = ?3 AND fence = ?4 AND version = ?5 AND parked = 0
   AND EXISTS (SELECT 1 FROM owners o WHERE o.id = ?2 AND o.gone_at IS NULL AND o.lease_until > ?6)
   AND (due_at IS NULL OR due_at <= ?7)
   AND (?8 OR NOT EXISTS (SELECT 1 FROM waits w
@@ -36,7 +36,7 @@ WHERE id = ?1 AND state = ?3 AND fence = ?4 AND version = ?5
         WHERE e.profile = deliveries.profile AND e.platform = deliveries.platform
           AND e.chat = deliveries.chat AND e.thread = deliveries.thread AND e.seq < deliveries.seq
           AND e.state IN ('pending', 'attempting', 'failed')
-          AND NOT (e.state = 'failed' AND e.due_at IS NULL));
+          AND (e.state = 'attempting' OR e.due_at IS NOT NULL));
 
 -- name: delivery_key
 SELECT state, owner, fence, version, tries, profile, platform, chat, thread FROM deliveries WHERE id = ?1;

@@ -36,7 +36,7 @@ WHERE state = 'pending' AND EXISTS (SELECT 1 FROM attempts a WHERE a.delivery = 
 
 -- name: rule_rest_without_attempt
 SELECT id FROM deliveries d
-WHERE state = 'failed' AND due_at IS NULL AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.delivery = d.id);
+WHERE state = 'failed' AND due_at IS NULL AND parked = 0 AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.delivery = d.id);
 
 -- name: rule_attempt_beyond_fence
 SELECT a.delivery, a.number, a.fence, d.fence FROM attempts a JOIN deliveries d ON d.id = a.delivery
@@ -84,7 +84,10 @@ FROM turns t WHERE state = 'answered' AND kind = 'message' AND made <> 1;
 -- name: rule_interruptions
 SELECT id, interruptions, (SELECT count(*) FROM model_runs r
                            WHERE r.turn = t.id AND r.ending = 'interrupted') AS interrupted
-FROM turns t WHERE interrupted <> interruptions + (state = 'gave_up' AND reason = 'interrupted twice');
+FROM turns t WHERE interrupted <> interruptions + (state = 'gave_up' AND reason = 'interrupted twice')
+  -- What an old copy had running was cut, and is not tried again; of a lost turn nobody counted.
+  AND NOT (state = 'gave_up' AND reason = 'old copy' AND interrupted = interruptions + 1)
+  AND NOT (state = 'gave_up' AND reason = 'lost');
 
 -- name: rule_owed_of_open_turn
 SELECT d.id, t.id, t.state FROM deliveries d JOIN turns t ON t.id = d.turn

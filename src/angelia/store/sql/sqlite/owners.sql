@@ -53,12 +53,12 @@ SELECT start_number > :attempt_start FROM owners WHERE id = :taker;
 
 -- name: rested_and_released
 SELECT d.id FROM deliveries d INDEXED BY deliveries_due
-WHERE d.state IN ('pending', 'failed') AND d.state = 'failed' AND d.due_at IS NULL
+WHERE d.state IN ('pending', 'failed') AND d.state = 'failed' AND d.due_at IS NULL AND d.parked = 0
   AND (SELECT start FROM attempts a WHERE a.delivery = d.id ORDER BY number DESC LIMIT 1) < :start;
 
 -- name: release_rested
 UPDATE deliveries SET due_at = :due_at, due_set_at = :steady, version = version + 1
-WHERE id = :id AND state = 'failed' AND due_at IS NULL;
+WHERE id = :id AND state = 'failed' AND due_at IS NULL AND parked = 0;
 
 -- name: restamp_due
 -- The clock was stepped back: a stored wait never lasts longer than it was long.

@@ -1,9 +1,9 @@
 -- name: inbound_add
 -- The duplicate check is this unique key, not a habit in Python.
 INSERT INTO inbound (profile, platform, chat, message_id, thread, user, user_name, text, reply_to,
-                     sent_at, first_seen_at, turn)
+                     attachments, sent_at, first_seen_at, turn)
 VALUES (:profile, :platform, :chat, :message_id, :thread, :user, :user_name, :text, :reply_to,
-        :sent_at, :now, :turn)
+        :attachments, :sent_at, :now, :turn)
 ON CONFLICT (profile, platform, chat, message_id) DO NOTHING;
 
 -- name: inbound_turn
@@ -16,8 +16,20 @@ WHERE profile = :profile AND platform = :platform AND chat = :chat AND message_i
   AND EXISTS (SELECT 1 FROM turns t WHERE t.id = inbound.turn AND t.state = 'waiting');
 
 -- name: turn_add
-INSERT INTO turns (id, profile, platform, chat, thread, kind, state, received_at)
-VALUES (:turn, :profile, :platform, :chat, :thread, :kind, 'waiting', :now);
+INSERT INTO turns (id, profile, platform, chat, thread, kind, state, received_at, burst, pieces_until)
+VALUES (:turn, :profile, :platform, :chat, :thread, :kind, 'waiting', :now, :burst, :pieces_until);
+
+-- name: turn_of_burst
+-- The turn that further pieces of a burst join: it has not run yet.
+SELECT t.id FROM turns t
+WHERE t.profile = :profile AND t.platform = :platform AND t.chat = :chat AND t.thread = :thread
+  AND t.state IN ('waiting', 'running') AND t.state = 'waiting' AND t.kind = 'message'
+  AND t.burst = :burst AND t.interruptions = 0
+  AND (SELECT count(*) FROM inbound i WHERE i.turn = t.id) < :pieces_max
+ORDER BY t.seq DESC LIMIT 1;
+
+-- name: turn_piece_came
+UPDATE turns SET pieces_until = :pieces_until WHERE id = :turn;
 
 -- name: chat_revive
 -- An inbound that is newer than the start of the attempt that said so proves the chat reachable.
@@ -27,6 +39,7 @@ WHERE profile = :profile AND platform = :platform AND chat = :chat AND unreachab
 -- name: turns_waiting
 SELECT t.id, t.profile, t.platform, t.chat, t.thread, t.kind FROM turns t INDEXED BY turns_open
 WHERE t.state IN ('waiting', 'running') AND t.state = 'waiting'
+  AND (t.pieces_until IS NULL OR t.pieces_until <= :steady OR t.pieces_until > :steady + 10000)
   AND (t.kind = 'command' OR NOT EXISTS (
         SELECT 1 FROM turns e
         WHERE e.profile = t.profile AND e.platform = t.platform AND e.chat = t.chat AND e.thread = t.thread
@@ -38,6 +51,8 @@ ORDER BY t.seq LIMIT :limit;
 -- What the run needs to know comes back from the same statement.
 UPDATE turns SET state = 'running', owner = :owner, fence = fence + 1
 WHERE id = :turn AND state = 'waiting'
+  -- Further pieces of a burst may come for 10 s at most, whatever happened to the clock.
+  AND (pieces_until IS NULL OR pieces_until <= :steady OR pieces_until > :steady + 10000)
   AND EXISTS (SELECT 1 FROM owners o WHERE o.id = :owner AND o.gone_at IS NULL AND o.lease_until > :now)
   AND NOT EXISTS (
         SELECT 1 FROM turns e
@@ -51,6 +66,7 @@ RETURNING profile, platform, chat, thread, kind, fence,
     (SELECT i.user FROM inbound i WHERE i.turn = turns.id ORDER BY i.id LIMIT 1),
     (SELECT i.user_name FROM inbound i WHERE i.turn = turns.id ORDER BY i.id LIMIT 1),
     (SELECT i.reply_to FROM inbound i WHERE i.turn = turns.id ORDER BY i.id LIMIT 1),
+    (SELECT group_concat(i.attachments, char(10) ORDER BY i.id) FROM inbound i WHERE i.turn = turns.id),
     coalesce((SELECT c.number FROM conversations c
               WHERE c.profile = turns.profile AND c.platform = turns.platform
                 AND c.chat = turns.chat AND c.thread = turns.thread), 1);
@@ -68,7 +84,7 @@ WHERE state = 'waiting' AND received_at <= :before;
 
 -- name: turn_load
 SELECT t.id, t.profile, t.platform, t.chat, t.thread, t.kind, t.state, t.fence, t.owner,
-       i.text, i.user, i.user_name, i.reply_to,
+       i.text, i.user, i.user_name, i.reply_to, i.attachments,
        coalesce((SELECT c.number FROM conversations c
                  WHERE c.profile = t.profile AND c.platform = t.platform
                    AND c.chat = t.chat AND c.thread = t.thread), 1)

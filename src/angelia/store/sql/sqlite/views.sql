@@ -1,13 +1,14 @@
 -- name: view_deliveries
 -- Newest first. An empty filter filters nothing.
 SELECT d.id, d.state, d.reason, d.profile, d.platform, d.chat, d.thread, d.origin, d.tries,
-       d.due_at, d.written_at, d.ended_at, d.turn, d.again_of
+       d.due_at, d.written_at, d.ended_at, d.turn, d.again_of, d.parked AND d.state IN ('pending', 'failed')
 FROM deliveries d
 WHERE (:state = '' OR d.state = :state) AND (:chat = '' OR d.chat = :chat) AND (:id = '' OR d.id = :id)
+  AND (NOT :parked OR (d.parked AND d.state IN ('pending', 'failed')))
 ORDER BY d.seq DESC LIMIT :limit;
 
 -- name: view_parts
-SELECT text, receipt FROM parts WHERE delivery = ?1 AND replaced = 0 ORDER BY position, number;
+SELECT text, receipt, attachment FROM parts WHERE delivery = ?1 AND replaced = 0 ORDER BY position, number;
 
 -- name: view_owners_of_attempts
 SELECT number, owner, start FROM attempts WHERE delivery = ?1 ORDER BY number;
@@ -21,7 +22,7 @@ ORDER BY rowid;
 SELECT id, kind, state, reason, received_at, ended_at, interruptions FROM turns WHERE id = ?1;
 
 -- name: view_questions
-SELECT message_id, user, user_name, text, sent_at, first_seen_at FROM inbound WHERE turn = ?1 ORDER BY id;
+SELECT message_id, user, user_name, text, sent_at, first_seen_at, attachments FROM inbound WHERE turn = ?1 ORDER BY id;
 
 -- name: view_matches
 -- Everything that a person may have copied from somewhere: an id of ours, or one of the platform's.
@@ -50,7 +51,8 @@ SELECT state, count(*) FROM deliveries GROUP BY state;
 SELECT state, count(*) FROM turns GROUP BY state;
 
 -- name: view_owed
-SELECT min(written_at), coalesce(sum(due_at <= :steady), 0), coalesce(sum(state = 'failed' AND due_at IS NULL), 0)
+SELECT min(written_at), coalesce(sum(due_at <= :steady), 0),
+       coalesce(sum(state = 'failed' AND due_at IS NULL AND NOT parked), 0), coalesce(sum(parked), 0)
 FROM deliveries WHERE state IN ('pending', 'attempting', 'failed');
 
 -- name: view_unreachable

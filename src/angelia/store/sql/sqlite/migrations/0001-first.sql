@@ -56,6 +56,8 @@ CREATE TABLE turns (
     received_at   INTEGER NOT NULL,
     ended_at      INTEGER,
     interruptions INTEGER NOT NULL DEFAULT 0,
+    burst         TEXT NOT NULL DEFAULT '',
+    pieces_until  INTEGER,
     owner         TEXT,
     fence         INTEGER NOT NULL DEFAULT 0,
     CHECK ((state = 'running') = (owner IS NOT NULL))
@@ -79,12 +81,14 @@ CREATE TABLE inbound (
     user_name   TEXT NOT NULL,
     text        TEXT NOT NULL,
     reply_to    TEXT NOT NULL,
+    attachments TEXT,
     sent_at     INTEGER,
     first_seen_at INTEGER NOT NULL,
     turn        TEXT NOT NULL,
     UNIQUE (profile, platform, chat, message_id)
 ) STRICT;
 CREATE INDEX inbound_by_turn ON inbound (turn);
+CREATE INDEX inbound_attachments ON inbound (id) WHERE attachments IS NOT NULL;
 
 -- In the order in which they began (rowid): a stepped clock must not turn a story around.
 CREATE TABLE model_runs (
@@ -131,6 +135,11 @@ CREATE TABLE deliveries (
     requested       INTEGER NOT NULL DEFAULT 0,
     inherited_doubt INTEGER NOT NULL DEFAULT 0,
     unprotected     INTEGER NOT NULL DEFAULT 0,
+    -- Parked: it may have arrived in a life of this store that is not on record, so it asks first.
+    -- Released: the number of its first attempt after somebody said that it shall go.
+    parked          INTEGER NOT NULL DEFAULT 0 CHECK (parked IN (0, 1)),
+    released        INTEGER NOT NULL DEFAULT 0,
+    CHECK (parked = 0 OR (due_at IS NULL AND owner IS NULL)),
     CHECK ((state = 'attempting') = (owner IS NOT NULL)),
     CHECK ((state IN ('delivered', 'abandoned')) = (ended_at IS NOT NULL)),
     CHECK (state <> 'abandoned' OR reason IN ('unreachable', 'tries_used_up', 'stale', 'cancelled', 'rejected'))
@@ -161,11 +170,15 @@ CREATE TABLE parts (
     number   INTEGER NOT NULL,
     position INTEGER NOT NULL,
     parent   INTEGER,
-    text     TEXT NOT NULL CHECK (text <> ''),
+    text     TEXT NOT NULL,
+    attachment TEXT,
     replaced INTEGER NOT NULL DEFAULT 0,
     receipt  TEXT,
-    PRIMARY KEY (delivery, number)
+    PRIMARY KEY (delivery, number),
+    CHECK (text <> '' OR attachment IS NOT NULL)
 ) STRICT;
+-- What lies in the spool only because a part names it.
+CREATE INDEX parts_attachment ON parts (delivery) WHERE attachment IS NOT NULL;
 CREATE INDEX parts_receipt ON parts (receipt) WHERE receipt IS NOT NULL AND receipt <> '';
 
 -- A receipt is a fact: once written it is neither changed nor taken back.
@@ -202,5 +215,14 @@ CREATE TABLE attempts (
     looked_up_fence INTEGER,
     PRIMARY KEY (delivery, number)
 ) STRICT, WITHOUT ROWID;
+-- Whose store this is, and how far its life has come; the home keeps the same two beside it, so
+-- that an old copy put back is known as one (store/pulse.py).
+CREATE TABLE pulse (
+    one   INTEGER PRIMARY KEY CHECK (one = 1),
+    store TEXT NOT NULL,
+    beats INTEGER NOT NULL
+) STRICT;
+INSERT INTO pulse VALUES (1, lower(hex(randomblob(10))), 0);
+
 -- At most one call of a delivery is in flight.
 CREATE UNIQUE INDEX attempts_one_in_flight ON attempts (delivery) WHERE ending IS NULL;
