@@ -64,8 +64,8 @@ profiles:
       # The chat page of the gateway itself.
       web: {}
 
-      # A Telegram bot (needs: pip install 'angelia[telegram]'). @BotFather gives the token;
-      # docs/guides/telegram.md goes from there to the first message.
+      # A Telegram bot. @BotFather gives the token; docs/guides/telegram.md goes from there to
+      # the first message.
       # telegram:
       #   token: "${TELEGRAM_BOT_TOKEN}"
       #   # Numeric ids of who may talk to the bot; the log names the ids of strangers.
