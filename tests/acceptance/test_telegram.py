@@ -195,6 +195,9 @@ async def test_m3_two_gateways_on_one_token_are_told_and_answer_nothing_twice(
             return any("telegram.second_poller" in gateway.logged() for gateway in (first, second))
 
         await until(told, "one of them says that there is another")
+        health = [await gateway.health() for gateway in (first, second)]
+        assert [status for status, _ in health] == [200, 200]
+        assert "another program asks for the updates" in str(health)
         await telegram.do("say", chat=ada, text="remember me")
         assert await texts(telegram, 1) == ["remember me"]
         assert await first.stop() == 0

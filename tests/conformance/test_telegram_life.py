@@ -65,6 +65,7 @@ async def test_m3_a_second_poller_is_told_to_the_operator_and_the_rest_goes_on()
         assert told["log_level"] == "error"
         assert server.token not in repr(logs)
         assert host.losses == []
+        assert host.troubles[0].startswith("another program asks for the updates")
 
 
 async def test_a_webhook_that_somebody_set_is_removed_without_losing_what_waits() -> None:

@@ -194,8 +194,10 @@ class Gateway:
         ready = not reasons
         reasons += [
             f"{adapter_id} is {condition.state}"
-            for adapter_id, condition in self.supervisor.conditions.items()
             if condition.state != "up"
+            else f"{adapter_id}: {condition.reason}"
+            for adapter_id, condition in self.supervisor.conditions.items()
+            if condition.state != "up" or condition.reason
         ]
         body = {"status": "ok" if ready else "unavailable", "reasons": reasons}
         return web.json_response(body, status=200 if ready else 503)

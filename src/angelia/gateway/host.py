@@ -7,7 +7,7 @@ so an event from a connection of yesterday changes nothing (the store would drop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from angelia.engine.attaching import Spool
@@ -35,6 +35,8 @@ class AdapterHost:
         self.open = False
         self.broken = asyncio.Event()
         self.broken_reason = ""
+        self.trouble = ""
+        self.on_trouble: Callable[[str], None] = lambda _reason: None
 
     async def receive(self, inbound: Inbound) -> Reception:
         if not self.open:
@@ -78,6 +80,10 @@ class AdapterHost:
         self._hints.discard(task)
         if not task.cancelled():
             task.exception()  # a lost hint costs seconds, not a reply
+
+    def troubled(self, reason: str) -> None:
+        self.trouble = reason
+        self.on_trouble(reason)
 
     def lost(self, reason: str) -> None:
         self.broken_reason = reason

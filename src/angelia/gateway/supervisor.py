@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -103,6 +104,7 @@ class Supervisor:
         """From the building of one instance to its end."""
         adapter = self._build[adapter_id]()
         host = AdapterHost(adapter_id, self._engine, self._access, self._server)
+        host.on_trouble = partial(self._troubled, adapter_id)
         self._hosts[adapter_id] = host
         try:
             async with asyncio.timeout(_CONNECT_LIMIT_S):
@@ -112,7 +114,7 @@ class Supervisor:
             if adapter_id not in self._condemned:  # by the first of its owed rows
                 host.open = True
                 self._server.install(adapter_id, adapter)
-                self._say(adapter_id, "up", "")
+                self._say(adapter_id, "up", host.trouble)
             await self._until_broken(host)
             if not self._stopping.is_set() and adapter_id not in self._condemned:
                 self._say(adapter_id, "down", host.broken_reason)
@@ -141,6 +143,11 @@ class Supervisor:
         if adapter_id in self._hosts:
             self._hosts[adapter_id].close()
             self._hosts[adapter_id].lost(detail)
+
+    def _troubled(self, adapter_id: AdapterId, reason: str) -> None:
+        """It stays up; health and status show the reason."""
+        if self.conditions[adapter_id].state == "up":
+            self.conditions[adapter_id] = Condition("up", reason)
 
     def _say(self, adapter_id: AdapterId, state: str, reason: str) -> None:
         self.conditions[adapter_id] = Condition(state, reason)

@@ -114,6 +114,11 @@ class Host(Protocol):
         """A hint: a connection (of ``chat``, or of all) came up; owed rows may go now."""
         ...
 
+    def troubled(self, reason: str) -> None:
+        """It is up, but something is wrong that an operator should see in health and status;
+        ``""`` when that is over."""
+        ...
+
     def lost(self, reason: str) -> None:
         """The connection broke for good; a new instance will replace this one."""
         ...

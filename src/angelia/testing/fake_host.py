@@ -33,6 +33,7 @@ class FakeHost:
         self.calls = 0
         self.hints: list[str | None] = []
         self.losses: list[str] = []
+        self.troubles: list[str] = []
         self.histories: dict[str, list[HistoryEntry]] = {}
         self.summaries: list[ChatSummary] = []
         self.edits: list[Inbound] = []
@@ -99,6 +100,10 @@ class FakeHost:
 
     def connected(self, chat: str | None = None) -> None:
         self.hints.append(chat)
+        self._tell_soon()
+
+    def troubled(self, reason: str) -> None:
+        self.troubles.append(reason)
         self._tell_soon()
 
     def lost(self, reason: str) -> None:

@@ -119,6 +119,7 @@ class Poller:
         if self._trouble:
             self._trouble = ""
             _log.info("Telegram answers again", action="telegram.polling_restored", adapter=str(self._id))
+            self._host.troubled("")
             self._host.connected()
 
     async def _ill(self, reply: Reply | NotSent | Unconfirmed) -> None:
@@ -156,6 +157,7 @@ class Poller:
             self._trouble = action
             tell = _log.error if error else _log.warning
             tell(sentence, action=action, adapter=str(self._id), reason=reason)
+            self._host.troubled(sentence)
 
 
 def _chat_of(update: Any) -> str:
