@@ -221,7 +221,7 @@ async def test_request_is_the_documented_one() -> None:
     assert b", " not in request.body
     assert json.loads(request.body) == {
         "delivery": "d1", "part": 2, "parts": 3, "chat": "room:7",
-        "thread": "t", "reply_to": "m1", "text": "Grüße 👋\n♻️",
+        "thread": "t", "reply_to": "m1", "text": "Grüße 👋\n♻️", "attachments": [],
     }  # fmt: skip
 
 

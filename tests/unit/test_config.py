@@ -286,42 +286,6 @@ def test_a_malformed_listen(text: str) -> None:
         parse_listen(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("https://bot.example.org", "https://bot.example.org/"),
-        ("http://192.0.2.7:8787/bots//", "http://192.0.2.7:8787/bots/"),
-        ("http://[2001:db8::1]:80/", "http://[2001:db8::1]:80/"),
-    ],
-)
-def test_a_public_url_ends_with_a_slash(tmp_path: Path, text: str, address: str) -> None:
-    config = PLAIN.replace("gateway: {", f'gateway: {{public_url: "{text}", ')
-    write(tmp_path, config, "HOOK_SECRET=abc\n")
-    assert load(tmp_path, {}).public_url == address
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "bot.example.org",
-        "ftp://x/",
-        "https://",
-        "https://x/?a=b",
-        "https://x/#f",
-        "https://u:p@x/",
-        "http://x y/",
-        "http://x:99999/",
-        "http://[::1/",
-    ],
-)
-def test_a_public_url_that_links_cannot_begin_with(tmp_path: Path, text: str) -> None:
-    message = refusal(
-        tmp_path, PLAIN.replace("gateway: {", f'gateway: {{public_url: "{text}", '), "HOOK_SECRET=abc\n"
-    )
-    assert message.startswith("config.yaml:1: gateway.public_url: must ")
-    assert text not in message
-
-
 def test_a_section_within_a_section_names_its_own_keys(tmp_path: Path) -> None:
     agent = "{kind: openai, base_url: http://127.0.0.1:9/v1, model: m, api_key: k, transcription: {url: x}}"
     message = refusal(tmp_path, PLAIN.replace("{kind: echo}", agent), "HOOK_SECRET=abc\n")

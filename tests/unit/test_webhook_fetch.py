@@ -121,14 +121,22 @@ async def test_a_private_address_is_not_asked_however_it_is_written(host: str) -
         assert "secret" not in str(error)
 
 
-async def test_a_name_with_one_private_address_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with site(gives()) as one:
-        asked = names(monkeypatch, ["8.8.8.8", "127.0.0.1"])
-        assert (
-            str(await refused(f"http://files.example:{one.port}/"))
-            == "files are not fetched from this address"
-        )
-        assert (asked, one.asked) == (["files.example"], [])
+@pytest.mark.parametrize("addresses", [["8.8.8.8", "127.0.0.1"], ["::1", "2001:4860:4860::8888"]])
+async def test_a_name_with_one_private_address_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[str]
+) -> None:
+    tried: list[object] = []
+
+    def connect(found: tuple[Any, ...]) -> socket.socket:
+        tried.append(found)
+        raise OSError("this test asks nobody outside")
+
+    asked = names(monkeypatch, addresses)
+    fetcher = Fetcher(False)
+    monkeypatch.setattr(fetcher, "_socket", connect)
+    with pytest.raises(NotFetchedError, match=r"^files are not fetched from this address$"):
+        await fetcher.fetch("http://files.example/")
+    assert (asked, tried) == (["files.example"], []), "not one of them is asked"
 
 
 async def test_a_name_that_changes_its_mind_gains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

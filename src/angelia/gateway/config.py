@@ -127,6 +127,7 @@ def load(home: Path, environ: Mapping[str, str]) -> Config:
     check = _Check(document, {**variables, **environ}, warnings)
     listen, settings = check.gateway()
     profiles = check.profiles(listen)
+    check.links(listen, settings, profiles)
     if check.complaints:
         ordered = sorted(check.complaints, key=lambda complaint: complaint[0])
         raise ConfigError("\n".join(text for _, text in ordered))
@@ -229,6 +230,16 @@ class _Check:
             except ValueError as error:
                 self.complain(("gateway", "listen"), str(error))
         return listen, settings
+
+    def links(self, listen: Listen, settings: GatewaySettings, profiles: Mapping[str, ProfileConfig]) -> None:
+        """Warn where the links to files would name an address that nobody can ask."""
+        posts = any("webhook" in profile.platforms for profile in profiles.values())
+        if posts and not settings.public_url and listen.host in ("0.0.0.0", "::"):
+            self.warn(
+                ("gateway", "listen"),
+                "is every address, which no link can name: set public_url, or the links to files that "
+                "a webhook gets lead nowhere",
+            )
 
     def profiles(self, listen: Listen) -> dict[str, ProfileConfig]:
         """Every profile that is in order."""

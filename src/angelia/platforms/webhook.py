@@ -8,7 +8,7 @@ attempt of the same revision. A service that honours it for 24 h says so with
 ``idempotent: true`` and never gets a doubtful copy; to any other a repeat carries the marker.
 
 The contract in full, for the service's author, is ``docs/reference/webhook.md``. Reading what
-comes in is ``webhook_in.py``.
+comes in is ``webhook_in.py``; its files, ``webhook_files.py`` and ``webhook_fetch.py``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import structlog
@@ -27,7 +28,7 @@ from standardwebhooks import Webhook
 from yarl import URL
 
 from angelia.model import limits
-from angelia.model.errors import StoreUnavailableError
+from angelia.model.errors import AngeliaError, StoreUnavailableError
 from angelia.model.ids import AdapterId, Lane
 from angelia.model.messages import Inbound, Outgoing, Reception, well_formed
 from angelia.model.outcomes import (
@@ -36,6 +37,7 @@ from angelia.model.outcomes import (
     BadCredential,
     ContentFault,
     LookUp,
+    NotSent,
     Outcome,
     RateLimited,
     Refused,
@@ -46,14 +48,18 @@ from angelia.model.outcomes import (
 from angelia.platforms.base import Capabilities, Host
 from angelia.platforms.http import Answer, Wire, connect_limit_s, retry_after_s
 from angelia.platforms.text import split
-from angelia.platforms.webhook_in import Refusal, inbound_of, read_body
+from angelia.platforms.webhook_fetch import Fetcher
+from angelia.platforms.webhook_files import Offered, offered, spooled
+from angelia.platforms.webhook_in import Refusal, inbound_of, read_body, try_again_s
 from angelia.seams import crash
 from angelia.seams.clock import Clock
 
 key_window_s = 24 * 3600.0  # what ``idempotent: true`` declares
 rate_limit_default_s = 30.0  # of a 429 that names no wait
-try_again_s = 5  # what a 503 of ours asks for
+media_bytes_max = 64 * 1024 * 1024  # of a file that a link names
+history_lines_max = 200  # looked through for a message that may be known, before a file is fetched
 
+_LATER = {"Retry-After": str(try_again_s)}
 _log = structlog.get_logger()
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
@@ -73,6 +79,8 @@ class WebhookSettings(BaseModel):
     text_limit: int = Field(default=4096, ge=64)
     #: Seconds from the first byte of a request to the answer's status line.
     timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    #: Attachments that come as an address may be fetched from this machine and its networks, too.
+    allow_private_addresses: bool = False
 
     @field_validator("secret")
     @classmethod
@@ -126,6 +134,7 @@ class WebhookAdapter:
         self._signer = _signer(settings.secret.get_secret_value())
         # A kept connection that went stale makes doubt; only a key makes that doubt harmless.
         self._wire = Wire(settings.timeout_s, reuse=settings.idempotent, connect_limit_s=connect_limit_s)
+        self._fetcher = Fetcher(settings.allow_private_addresses)
         self._host: Host | None = None
         self._silent = False
         self._capabilities = Capabilities(
@@ -133,6 +142,8 @@ class WebhookAdapter:
             key_window_s=key_window_s if settings.idempotent else 0.0,
             call_limit_s=self._wire.call_limit_s,
             worst_case="never twice" if settings.idempotent else "twice, but marked",
+            media_bytes=media_bytes_max,
+            caption_limit=settings.text_limit,
         )
 
     @property
@@ -169,7 +180,16 @@ class WebhookAdapter:
 
     async def send(self, message: Outgoing) -> Outcome:
         """One signed POST. The signature covers exactly the bytes that leave."""
-        body = _body(message)
+        host = self._host
+        if host is None:
+            return NotSent("the adapter is stopped")
+        try:
+            files = _linked(host, message)
+        except StoreUnavailableError as error:
+            return NotSent(str(error))
+        if files is None:
+            return BadContent(ContentFault.MEDIA, "the file is gone from the spool")
+        body = _body(message, files)
         seconds = self._clock.now().wall // 1000
         signature = self._signer.sign(message.key, datetime.fromtimestamp(seconds, UTC), body.decode())
         headers = {
@@ -184,17 +204,20 @@ class WebhookAdapter:
         if not isinstance(answer, Answer):
             self._silent = True
             return answer
-        if self._silent and self._host is not None:
-            self._host.connected()  # it answers again: rows that wait for a connection may go
+        if self._silent:
+            host.connected()  # it answers again: rows that wait for a connection may go
         self._silent = False
-        return outcome_of(answer, self._clock.now().wall)
+        outcome = outcome_of(answer, self._clock.now().wall)
+        if message.attachment is not None and answer.status in (413, 415, 422):
+            return BadContent(ContentFault.MEDIA, answer.describe())
+        return outcome
 
     # -- in ----------------------------------------------------------------------------------
 
     async def _receive(self, request: web.Request) -> web.StreamResponse:
         try:
-            inbound = await self._read(request)
-            reception = await self._commit(inbound)
+            inbound, files = await self._read(request)
+            reception = await self._receive_with(inbound, files)
         except Refusal as refusal:
             return refusal.response()
         if reception is Reception.NOT_ALLOWED:
@@ -208,13 +231,40 @@ class WebhookAdapter:
             crash.point("ack.after")
         return response
 
-    async def _read(self, request: web.Request) -> Inbound:
+    async def _read(self, request: web.Request) -> tuple[Inbound, tuple[Offered, ...]]:
         """What the request says, checked; who asks comes before what is asked."""
         if not self._authorized(request.headers.get("Authorization", "")):
             raise Refusal(401, "the bearer token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         if request.method != "POST":
             raise Refusal(405, "messages are sent with POST", {"Allow": "POST"})
-        return inbound_of(self._id, await read_body(request))
+        inbound, files = inbound_of(self._id, await read_body(request))
+        return inbound, offered(files)
+
+    async def _receive_with(self, inbound: Inbound, files: tuple[Offered, ...]) -> Reception:
+        """Files first, each in the spool before the message that names it is committed; but none
+        for a stranger, and none for a message that is known: its address may have ended since."""
+        host = self._open_host()
+        if not files:
+            return await self._commit(inbound)
+        if not host.allows(inbound.user):
+            return Reception.NOT_ALLOWED
+        if any(file.url for file in files) and await self._known(host, inbound):
+            return Reception.DUPLICATE
+        kept = await spooled(files, self._open_host, self._fetcher)
+        return await self._commit(replace(inbound, attachments=kept))
+
+    async def _known(self, host: Host, inbound: Inbound) -> bool:
+        """Whether the message is among the newest of its chat."""
+        try:
+            lines = await host.history(inbound.chat, history_lines_max)
+        except AngeliaError:
+            raise Refusal(503, "the message cannot be stored just now", _LATER) from None
+        return any(line.role == "user" and line.client_id == inbound.message_id for line in lines)
+
+    def _open_host(self) -> Host:
+        if self._host is None:
+            raise Refusal(503, "the gateway does not take messages just now", _LATER)
+        return self._host
 
     def _authorized(self, header: str) -> bool:
         scheme, _, token = header.partition(" ")
@@ -222,20 +272,28 @@ class WebhookAdapter:
         return scheme.lower() == "bearer" and hmac.compare_digest(given, self._bearer)
 
     async def _commit(self, inbound: Inbound) -> Reception:
-        later = {"Retry-After": str(try_again_s)}
-        host = self._host
-        if host is None:
-            raise Refusal(503, "the gateway does not take messages just now", later)
+        host = self._open_host()
         try:
             return await host.receive(inbound)
         except StoreUnavailableError:
-            raise Refusal(503, "the message cannot be stored just now", later) from None
+            raise Refusal(503, "the message cannot be stored just now", _LATER) from None
         except Exception:
             _log.exception("an inbound message could not be received", action="webhook.receive_failed")
             raise Refusal(500, "internal error; the message was not accepted") from None
 
 
-def _body(message: Outgoing) -> bytes:
+def _linked(host: Host, message: Outgoing) -> list[dict[str, object]] | None:
+    """The files of a message; ``None``: its file is gone. Raises ``StoreUnavailableError``."""
+    file = message.attachment
+    if file is None:
+        return []
+    if not host.spooled(file).is_file():
+        return None
+    url = host.address + host.link(file, message.written_at)
+    return [{"url": url, "name": file.name, "mime": file.mime, "kind": file.kind.value, "size": file.size}]
+
+
+def _body(message: Outgoing, files: list[dict[str, object]]) -> bytes:
     """The JSON of one message, compact, in UTF-8. ``thread`` and ``reply_to`` are null if absent."""
     fields = {
         "delivery": message.delivery,
@@ -245,6 +303,7 @@ def _body(message: Outgoing) -> bytes:
         "thread": well_formed(message.thread) or None,
         "reply_to": well_formed(message.reply_to) or None,
         "text": well_formed(message.text),
+        "attachments": files,
     }
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 

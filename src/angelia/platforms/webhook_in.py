@@ -22,6 +22,7 @@ from angelia.model.messages import Inbound, well_formed
 
 body_bytes_max = 1024 * 1024  # of one request, unpacked
 body_limit_s = 30.0  # for such a body to arrive
+try_again_s = 5  # what a 503 of ours asks for
 
 
 class Refusal(Exception):
@@ -76,8 +77,9 @@ async def read_body(request: web.Request) -> bytes:
     return bytes(body)
 
 
-def inbound_of(adapter: AdapterId, body: bytes) -> Inbound:
-    """The message in ``body``. Names outside the contract are ignored."""
+def inbound_of(adapter: AdapterId, body: bytes) -> tuple[Inbound, object]:
+    """The message in ``body``, and what it says about files. Names outside the contract are
+    ignored. Where there are files, there need be no text."""
     try:
         fields = json.loads(
             body.decode("utf-8-sig"), object_pairs_hook=_Fields.of, parse_constant=_no_constant
@@ -91,26 +93,35 @@ def inbound_of(adapter: AdapterId, body: bytes) -> Inbound:
     message_id = _text(fields, "id", limits.id_characters_max)
     chat = _text(fields, "chat", limits.id_characters_max)
     user = _text(fields, "user", limits.id_characters_max)
-    text = _text(fields, "text", limits.text_characters_max)
+    files = _once(fields, "attachments")
+    text = ""
+    if not files or _once(fields, "text") is not None:
+        text = _text(fields, "text", limits.text_characters_max, characters_min=0 if files else 1)
     thread = ""
     if fields.get("thread") is not None or "thread" in fields.twice:
         thread = _text(fields, "thread", limits.id_characters_max, characters_min=0)
-    return Inbound(
+    inbound = Inbound(
         adapter.profile, adapter.platform, chat, message_id, user, text, thread, reply_to=message_id
     )
+    return inbound, files
 
 
 def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-def _text(fields: _Fields, name: str, characters_max: int, characters_min: int = 1) -> str:
-    """One field, as every store and platform can carry it."""
+def _once(fields: _Fields, name: str) -> object:
+    """What stands under ``name``; ``None`` if nothing does."""
     if name in fields.twice:
         raise Refusal(422, f"{name} stands in the object more than once", field=name)
+    return fields.get(name)
+
+
+def _text(fields: _Fields, name: str, characters_max: int, characters_min: int = 1) -> str:
+    """One field, as every store and platform can carry it."""
+    value = _once(fields, name)
     if name not in fields:
         raise Refusal(422, f"{name} is missing", field=name)
-    value = fields[name]
     if not isinstance(value, str):
         raise Refusal(422, f"{name} is not a string", field=name)
     if len(value) > characters_max:

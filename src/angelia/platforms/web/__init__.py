@@ -2,7 +2,8 @@
 
 ``settings`` what may be configured · ``access`` who may open it · ``assets`` the files of the
 page and their headers · ``frames`` what a page may say · ``sockets`` the open pages and the
-parts on their way to them · ``dialogue`` one page's side of the talk · ``adapter`` the whole.
+parts on their way to them · ``attached`` what a page is told of a file · ``dialogue`` one page's
+side of the talk · ``adapter`` the whole.
 The protocol is written down in ``docs/reference/web-protocol.md``.
 """
 

@@ -16,17 +16,19 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import WSCloseCode, web
 
+from angelia.model.errors import StoreUnavailableError
 from angelia.model.ids import AdapterId, Lane
 from angelia.model.messages import Outgoing
-from angelia.model.outcomes import Accepted, LookUp, NotSent, Outcome
+from angelia.model.outcomes import Accepted, BadContent, ContentFault, LookUp, NotSent, Outcome
 from angelia.platforms.base import FOR_EVER_S, Capabilities, Host
 from angelia.platforms.text import split
 from angelia.platforms.web.access import Access
 from angelia.platforms.web.assets import Assets, protect
+from angelia.platforms.web.attached import attached
 from angelia.platforms.web.dialogue import Dialogue
 from angelia.platforms.web.frames import frame_bytes_max
 from angelia.platforms.web.settings import WebSettings, check
-from angelia.platforms.web.sockets import Page, Pages
+from angelia.platforms.web.sockets import Page, Pages, part_frame
 from angelia.seams.clock import Clock
 from angelia.seams.rng import Rng
 
@@ -34,6 +36,7 @@ text_limit = 16_000  # code points per part: a long answer stays readable, and a
 call_limit_s = 10.0  # a page that lives acknowledges within milliseconds
 heartbeat_s = 15.0  # a page whose machine vanished is noticed after one and a half of these
 close_patience_s = 2.0
+media_bytes_max = 64 * 1024 * 1024  # a file of the spool; a page fetches it by itself
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -44,6 +47,8 @@ CAPABILITIES = Capabilities(
     replays_inbound=True,
     typing=True,
     worst_case="never twice",
+    media_bytes=media_bytes_max,
+    caption_limit=text_limit,
 )
 
 
@@ -60,6 +65,7 @@ class WebAdapter:
         self._assets = Assets(adapter_id.profile)
         self._pages = Pages()
         self._dialogue: Dialogue | None = None
+        self._host: Host | None = None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -80,11 +86,12 @@ class WebAdapter:
         return routes
 
     async def start(self, host: Host) -> None:
+        self._host = host
         self._dialogue = Dialogue(self._id, host, self._pages, self._clock)
 
     async def stop(self) -> None:
         """Every page is sent away with a code that makes it come back, to the newer instance."""
-        self._dialogue = None
+        self._host = self._dialogue = None
         await self._pages.close()
 
     def split(self, text: str, limit: int | None = None) -> list[str]:
@@ -94,9 +101,18 @@ class WebAdapter:
         return bool(self._pages.of(chat))
 
     async def send(self, message: Outgoing) -> Outcome:
-        if self._dialogue is None:
+        host = self._host
+        if host is None:
             return NotSent("the page is not served now")
-        return await self._pages.send(message, self._clock.now().wall, call_limit_s)
+        frame = part_frame(message, self._clock.now().wall)
+        if message.attachment is not None:
+            if not host.spooled(message.attachment).is_file():
+                return BadContent(ContentFault.MEDIA, "the file is gone from the spool")
+            try:
+                frame["attachment"] = attached(host, message.attachment, message.written_at)
+            except StoreUnavailableError as error:
+                return NotSent(str(error))
+        return await self._pages.send(message, frame, call_limit_s)
 
     async def look_up(self, message: Outgoing, since: int) -> Accepted | LookUp:
         """Pages are not read back; they recognise a key instead."""

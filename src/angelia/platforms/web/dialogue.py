@@ -16,8 +16,9 @@ from aiohttp import WSMsgType
 from angelia.model import limits
 from angelia.model.errors import AngeliaError, StoreUnavailableError
 from angelia.model.ids import AdapterId
-from angelia.model.messages import HistoryEntry, Inbound, Reception, well_formed
+from angelia.model.messages import HistoryEntry, HistoryPart, Inbound, Reception, well_formed
 from angelia.platforms.base import Host
+from angelia.platforms.web.attached import attached
 from angelia.platforms.web.frames import BadFrameError, Frame, NotAFrameError, is_name, read
 from angelia.platforms.web.sockets import Page, Pages
 from angelia.seams import crash
@@ -182,14 +183,14 @@ class Dialogue:
                 "at": entry.at,
                 "state": entry.state,
                 "recovered": entry.recovered,
-                "parts": [
-                    {
-                        "part": part.number,
-                        "text": part.text,
-                        "received": part.received or self._pages.shown(entry.id, part.number),
-                    }
-                    for part in entry.parts
-                ],
+                "parts": [self._part(entry, part) for part in entry.parts],
             }
             for entry in entries
         ]
+
+    def _part(self, entry: HistoryEntry, part: HistoryPart) -> dict[str, object]:
+        received = part.received or self._pages.shown(entry.id, part.number)
+        told: dict[str, object] = {"part": part.number, "text": part.text, "received": received}
+        if part.attachment is not None:
+            told["attachment"] = attached(self._host, part.attachment, entry.at)
+        return told

@@ -132,13 +132,14 @@ class Pages:
             if page is not but:
                 page.push(frame)
 
-    async def send(self, message: Outgoing, at: int, limit_s: float) -> Outcome:
-        """Give a part to the pages of its chat and wait for the first acknowledgement."""
+    async def send(self, message: Outgoing, frame: dict[str, object], limit_s: float) -> Outcome:
+        """Give a part, as its frame, to the pages of its chat and wait for the first
+        acknowledgement."""
         pages = self.of(message.chat)
         if not pages:
             return NotSent("no page of this chat is open")
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        sending = _Sending(message, part_frame(message, at), outcome, set(pages))
+        sending = _Sending(message, frame, outcome, set(pages))
         self._sendings[message.key] = sending
         try:
             for page in pages:
@@ -177,7 +178,7 @@ class Pages:
 
 
 def part_frame(message: Outgoing, at: int) -> dict[str, object]:
-    """The frame that carries a part. ``at``: when it was sent, in milliseconds."""
+    """The frame that carries the text of a part. ``at``: when it was sent, in milliseconds."""
     return {
         "type": "part",
         "key": message.key,

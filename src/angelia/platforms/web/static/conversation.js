@@ -5,6 +5,7 @@
 // its key). The history tells the order; what it does not know yet (messages on their way in, parts
 // shown a moment ago) stands after it.
 
+import { shown as attachmentShown } from "./attachment.js";
 import { drawing, make } from "./dom.js";
 import { render } from "./markdown.js";
 import { day, moment, time } from "./when.js";
@@ -71,7 +72,7 @@ export class Conversation {
   // ------------------------------------------------------------------------------ a reply
 
   // Show a part, or its newer revision. Returns whether something new is to be seen.
-  part({ delivery, part, parts = 0, text, format, recovered, at, revision = 0, lost = "" }) {
+  part({ delivery, part, parts = 0, text, format, recovered, at, revision = 0, lost = "", attachment = null }) {
     const item = this.items.get(`reply ${delivery}`) ?? this.begin(`reply ${delivery}`, "bot", at);
     item.node.dataset.delivery = delivery;
     item.total = Math.max(item.total, parts);
@@ -87,7 +88,7 @@ export class Conversation {
       item.bubble.insertBefore(shown.node, next ?? null);
     }
     Object.assign(shown, { revision, lost });
-    fill(shown.node, text, format, recovered, lost);
+    shown.marker = fill(shown.node, text, format, recovered, lost, attachment, shown.marker);
     this.foot(item);
     return fresh;
   }
@@ -134,12 +135,14 @@ export class Conversation {
     const abandoned = entry.state.startsWith("abandoned");
     const reason = /\((.*)\)/.exec(entry.state)?.[1].replaceAll("_", " ") ?? "";
     const parts = entry.parts.length ? entry.parts : [{ part: 1, text: entry.text, received: entry.state === "delivered" }];
-    for (const { part, text, received } of parts) {
+    let recovered = entry.recovered; // said once, over the first of its parts
+    for (const { part, text, received, attachment } of parts) {
       const seen = received || entry.state === "delivered";
       if (!seen && !abandoned) continue; // it will come by itself
       const lost = seen ? "" : `was not delivered${reason ? `: ${reason}` : ""}`;
       // A part that came by the socket is not replaced by the history's plain text of it.
-      this.part({ delivery: entry.id, part, parts: parts.length, text, recovered: entry.recovered && seen, at: entry.at, lost });
+      this.part({ delivery: entry.id, part, parts: parts.length, text, recovered: recovered && seen, at: entry.at, lost, attachment });
+      if (seen) recovered = false;
     }
     return this.items.has(`reply ${entry.id}`) ? `reply ${entry.id}` : "";
   }
@@ -178,10 +181,12 @@ export class Conversation {
   }
 }
 
-// Put a part's text into its section: first the marker line, if it carries one, then the rest.
-function fill(section, text, format, recovered, lost) {
+// Put a part into its section: first the marker line, if it carries one, then its file, then the
+// rest of the text. A file without a caption gets its line ahead, as a message of its own: `before`
+// is the line that the section showed, and stays. Returns the line shown.
+function fill(section, text, format, recovered, lost, attachment, before = "") {
   let rest = text;
-  let marker = recovered ? "Recovered reply" : "";
+  let marker = recovered ? before || "Recovered reply" : "";
   if (text.startsWith(MARKER)) {
     const end = text.indexOf("\n");
     marker = (end < 0 ? text : text.slice(0, end)).replace(/^♻\uFE0F?\s*/u, "").replace(/:$/, "");
@@ -190,7 +195,9 @@ function fill(section, text, format, recovered, lost) {
   section.replaceChildren();
   section.classList.toggle("lost", Boolean(lost));
   if (marker) section.append(make("p", { className: "recovered" }, drawing("again"), make("span", {}, marker)));
+  if (attachment) section.append(attachmentShown(attachment, rest));
   if (rest) section.append(format === "plain" ? make("p", { className: "plain" }, rest) : render(rest));
+  return marker;
 }
 
 function stamp(at) {

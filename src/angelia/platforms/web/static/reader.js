@@ -14,6 +14,9 @@ export class Reader {
     new ResizeObserver(() => {
       if (this.held) this.toEnd();
     }).observe(this.box);
+    new ResizeObserver(() => {
+      if (this.held) this.toEnd(); // a picture has come, and is as large as it is
+    }).observe(document.getElementById("log"));
     this.box.addEventListener("scroll", () => (this.held = this.atEnd), { passive: true });
   }
 
@@ -34,7 +37,10 @@ export class Reader {
 
   go(place) {
     if (place === null) this.toEnd();
-    else this.box.scrollTop = place;
+    else {
+      this.box.scrollTop = place;
+      this.held = false;
+    }
     this.button.hidden = true;
   }
 
