@@ -35,32 +35,32 @@ def test_webhook_mode() -> None:
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
-        ({"token": ""}, {"token"}),
-        ({"token": "hunter2"}, {"token"}),
-        ({"token": "123456789:"}, {"token"}),
-        ({"token": f"bot{TOKEN}"}, {"token"}),
-        ({"token": f"{TOKEN}\n"}, {"token"}),
-        ({"token": f"{TOKEN}/../x"}, {"token"}),
-        ({"groups": "hunter2"}, {"groups"}),
-        ({"mode": "hunter2"}, {"mode"}),
-        ({"mode": "webhook"}, {"webhook_url", "webhook_secret"}),
-        ({**HOOK, "webhook_url": "http://bot.example.org/hunter2"}, {"webhook_url"}),
-        ({**HOOK, "webhook_secret": "hunter2"}, {"webhook_secret"}),
-        ({**HOOK, "webhook_secret": "hunter2 hunter2 hunter2"}, {"webhook_secret"}),
-        ({"webhook_url": "https://bot.example.org/"}, {"webhook_url"}),
-        ({"webhook_secret": "s" * 16}, {"webhook_secret"}),
-        ({"base_url": "hunter2"}, {"base_url"}),
-        ({"base_url": "ftp://hunter2/"}, {"base_url"}),
-        ({"base_url": "https://api.telegram.org/?hunter2"}, {"base_url"}),
-        ({"timeout_s": 0}, {"timeout_s"}),
-        ({"hunter": "hunter2"}, {"hunter"}),
+        ({"token": ""}, ("token",)),
+        ({"token": "hunter2"}, ("token",)),
+        ({"token": "123456789:"}, ("token",)),
+        ({"token": f"bot{TOKEN}"}, ("token",)),
+        ({"token": f"{TOKEN}\n"}, ("token",)),
+        ({"token": f"{TOKEN}/../x"}, ("token",)),
+        ({"groups": "hunter2"}, ("groups",)),
+        ({"mode": "hunter2"}, ("mode",)),
+        ({"mode": "webhook"}, ("webhook_url", "webhook_secret")),
+        ({**HOOK, "webhook_url": "http://bot.example.org/hunter2"}, ("webhook_url",)),
+        ({**HOOK, "webhook_secret": "hunter2"}, ("webhook_secret",)),
+        ({**HOOK, "webhook_secret": "hunter2 hunter2 hunter2"}, ("webhook_secret",)),
+        ({"webhook_url": "https://bot.example.org/"}, ("webhook_url",)),
+        ({"webhook_secret": "s" * 16}, ("webhook_secret",)),
+        ({"base_url": "hunter2"}, ("base_url",)),
+        ({"base_url": "ftp://hunter2/"}, ("base_url",)),
+        ({"base_url": "https://api.telegram.org/?hunter2"}, ("base_url",)),
+        ({"timeout_s": 0}, ("timeout_s",)),
+        ({"hunter": "hunter2"}, ("hunter",)),
     ],
     ids=str,
 )
 def test_what_cannot_be_used_is_refused_without_showing_it(
-    changes: dict[str, object], wrong: set[str]
+    changes: dict[str, object], wrong: tuple[str, ...]
 ) -> None:
     with pytest.raises(ValidationError) as caught:
         settings(**changes)
     assert "hunter2" not in str(caught.value)
-    assert {error["loc"][0] for error in caught.value.errors()} == wrong
+    assert {error["loc"][0] for error in caught.value.errors()} == set(wrong)
