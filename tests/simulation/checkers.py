@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from angelia.model import limits
 from angelia.model.markers import OPENING
-from angelia.model.record import DOUBTFUL, Ending, Record
+from angelia.model.record import DOUBTFUL, Ending, Record, Role
 from angelia.model.states import FINAL, TRANSITIONS, TURN_TRANSITIONS, State
 from angelia.store.invariants import problems
 from angelia.store.rows import load_record
@@ -67,10 +67,17 @@ def _truth(world: World, records: list[Record]) -> Iterator[str]:
             elif one.flaw == "unprotected" and delivery not in on_record:
                 world.witness.reach("documented hole: unprotected and died")
             elif delivery not in pruned:
-                residue = one.flaw == "frozen" or one.sent_t < early.get(one.key, 0.0)
+                residue = one.flaw in ("frozen", "clock") or one.sent_t < early.get(one.key, 0.0)
                 (late if residue else arrived).append(one)
-    # A residue is no copy that the record could know of; but what came by it alone has come.
-    known = {one.key.rsplit(".", 1)[0] for one in arrived}
+    # A residue is no copy that the record could know of; but what came by it alone has come. A
+    # marker line of its own is no part.
+    lines = {
+        f"{record.id}.{revision.part}.{revision.number}"
+        for record in records
+        for revision in record.revisions
+        if revision.role is Role.LINE
+    }
+    known = {one.key.rsplit(".", 1)[0] for one in arrived if one.key not in lines}
     arrived += [one for one in late if one.key.rsplit(".", 1)[0] not in known]
     # A copy is what was sent later, whichever of the two the network brought first.
     arrived.sort(key=lambda one: one.sent_t)

@@ -312,7 +312,9 @@ class SimAdapter:
 
     async def typing(self, lane: Lane, active: bool) -> Outcome | None:
         await self.node.outside()
-        self.platform.world.witness.typing(self.platform, lane)
+        # What a process was about to do when it froze, it does at the moment at which it goes on.
+        if self.platform.now - self.node.process.thawed_at > 1.0:
+            self.platform.world.witness.typing(self.platform, lane)
         await lapse(0.05)
         if not self.platform.world.calm and self.platform.dice.chance(0.05):
             return RateLimited(self.platform.dice.between(1, 30), Scope.METHOD, "typing")

@@ -21,6 +21,10 @@ from tests.simulation.world import play
 STORIES: dict[int, str] = {
     4: "a further part went out inside a rate limit that another lane had learned meanwhile",
     73: "a look-up by another gateway beside a call in flight; a false alarm of the checker, kept for that",
+    100932: "a limit stored by a clock that was ahead held a row of a younger gateway for two hours",
+    101049: "a frozen process had decided to show its typing; a false alarm of the checker",
+    100264: "a late copy of a frozen process was the only one of its part; a false alarm of the checker",
+    100365: "the clock was set back while nobody ran: a key outlived its window unseen, which is the residue",
     5098: "with the ledger off, two gateways answered the same chat command",
     1025: "a turn whose start was committed without an answer stayed running, and nobody worked on it",
 }

@@ -98,6 +98,9 @@ class Witness:
         self.rests: dict[str, int] = {}
         self.notices: dict[str, Lane] = {}
         self.absent_too_early: dict[str, float] = {}
+        #: When the first byte of a key first left, and how far the civil clock was set then.
+        self.first_of_key: dict[str, tuple[float, int]] = {}
+        self.set_at_start: dict[str, int] = {}
         #: Turns that a gateway without the ledger closed, so that no delivery belongs to them.
         self.closed_off: set[str] = set()
 
@@ -123,6 +126,7 @@ class Witness:
     def _start(self, node: Node, _: Any, owner: str, _kind: Any, reborn: bool = False, *_more: Any) -> None:
         self.note(node.name, f"owner {owner[:6]}{' reborn' if reborn else ''}")
         self.starts += not reborn
+        self.set_at_start.setdefault(node.name, self.world.civil.set_by_ms)
         if reborn:
             self.reach("owner reborn")
 
@@ -317,6 +321,17 @@ class Witness:
                 self.flaw(f"6: {message.key} leaves {age / 3.6e6:.2f} h after it was written")
             self._after_due(delivery, message, t)
             self._outside_limits(message.key, platform, message.chat, held.since, True)
+        return self._key_outlived(node, platform, message.key, t)
+
+    def _key_outlived(self, node: Node, platform: SimPlatform, key: str, t: float) -> str:
+        """The residue of guarantees §4: the clock was set back while nobody ran, by so much that
+        by every clock of the new process the key's window is still open."""
+        first_t, set_by = self.first_of_key.setdefault(key, (t, self.world.civil.set_by_ms))
+        back_s = (set_by - self.set_at_start[node.name]) / 1000
+        window_s = platform.capabilities.key_window_s - platform.capabilities.call_limit_s
+        if back_s > 0 and t - first_t >= window_s > t - first_t - back_s:
+            self.reach("key outlived unseen")
+            return "clock"
         return ""
 
     # -- the ledger switched off -------------------------------------------------------------

@@ -169,3 +169,19 @@ async def a_clock_set_back_makes_no_lease_immortal(desk: Desk) -> None:
     taker = await desk.owner()
     same((await desk.ledger.take_over(taker, lock_held=True)).deliveries, 1)
     same((await desk.look(opened)).state, State.FAILED)
+
+
+@question
+async def a_limit_of_a_gateway_whose_clock_was_ahead_lasts_as_long_as_it_was_long(desk: Desk) -> None:
+    """Two gateways on one store may have started by different civil times (simulation, seed 100932)."""
+    desk.clock.step(7200)
+    desk.clock.reboot()
+    until = desk.clock.now().steady + 70_000
+    await desk.ledger.hold(ADAPTER, Limit(Scope.CHAT, "chat", until))
+    desk.clock.step(-7200)
+    desk.clock.reboot()
+    row = await desk.notice()
+    same(await desk.ledger.defer(row, until), True)
+    same((await desk.look(row)).due_at, desk.clock.now().steady + 70_000)
+    await desk.ledger.hold(ADAPTER, Limit(Scope.CHAT, "chat", desk.clock.now().steady + 5_000))
+    same(await desk.ledger.held_until(row.lane), desk.clock.now().steady + 70_000)

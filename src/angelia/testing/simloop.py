@@ -48,6 +48,7 @@ class Process:
         self.frozen = False
         #: How often it went on after standing still.
         self.thaws = 0
+        self.thawed_at = -10.0  # the loop's time of the latest
         self.context = contextvars.copy_context()
         self.context.run(_here.set, self)
         self._held: list[_Call] = []
@@ -69,6 +70,7 @@ class Process:
         """It goes on; what fell due meanwhile comes first."""
         self.frozen = False
         self.thaws += 1
+        self.thawed_at = asyncio.get_running_loop().time()
         held, self._held = self._held, []
         for call in held:
             call.again()
@@ -295,12 +297,13 @@ class CivilTime:
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
-        self._set_by_ms = 0
+        #: How far it is ahead of the time that really passed (milliseconds).
+        self.set_by_ms = 0
         #: The sum of all steps, whatever their direction (milliseconds).
         self.stepped_ms = 0
 
     def step(self, seconds: float) -> None:
-        self._set_by_ms += round(seconds * 1000)
+        self.set_by_ms += round(seconds * 1000)
         self.stepped_ms += abs(round(seconds * 1000))
 
     def passed(self) -> int:
@@ -308,7 +311,7 @@ class CivilTime:
         return round(self._loop.now_s * 1000)
 
     def wall(self) -> int:
-        return BEGINNING_MS + self.passed() + self._set_by_ms
+        return BEGINNING_MS + self.passed() + self.set_by_ms
 
 
 class SimClock:
@@ -324,7 +327,7 @@ class SimClock:
         civil = self._civil
         passed = civil.passed()
         return Now(
-            BEGINNING_MS + passed + civil._set_by_ms + self.skew_ms,
+            BEGINNING_MS + passed + civil.set_by_ms + self.skew_ms,
             passed + self._steady_ahead,
         )
 

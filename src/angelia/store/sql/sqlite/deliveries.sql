@@ -149,8 +149,13 @@ WHERE id = :id AND state = 'failed';
 UPDATE deliveries SET version = version + 1 WHERE id = ?1 AND state IN ('pending', 'failed');
 
 -- name: delivery_defer
--- Never earlier than it was. A wait for something else than a connection is none that one ends.
-UPDATE deliveries SET due_at = :due_at, due_set_at = :steady, version = version + 1,
+-- Never earlier than it was. A wait for something else than a connection is none that one ends. A rate
+-- limit that was stored by a gateway whose steady clock is ahead of ours lasts as long as it was long.
+UPDATE deliveries SET
+       due_at = coalesce((SELECT max(:steady + w.until - w.set_at) FROM waits w
+                          WHERE w.profile = deliveries.profile AND w.platform = deliveries.platform
+                            AND w.until = :due_at AND w.set_at > :steady + 1000), :due_at),
+       due_set_at = :steady, version = version + 1,
        not_sent = CASE WHEN :offline THEN not_sent + 1 ELSE 0 END
 WHERE id = :id AND state = :state AND fence = :fence AND version = :version
   AND ((:due_at IS NULL AND state = 'failed') OR due_at IS NULL OR :due_at >= due_at);
@@ -192,7 +197,9 @@ WHERE profile = :profile AND platform = :platform AND chat = :chat
 INSERT INTO waits (profile, platform, scope, subject, set_at, until)
 VALUES (:profile, :platform, :scope, :subject, :steady, :until)
 ON CONFLICT (profile, platform, scope, subject)
-DO UPDATE SET set_at = excluded.set_at, until = max(until, excluded.until);
+DO UPDATE SET set_at = excluded.set_at,
+              until = max(excluded.until, CASE WHEN set_at > excluded.set_at + 1000
+                                               THEN excluded.set_at + until - set_at ELSE until END);
 
 -- name: waits_proved
 -- One was accepted: the limits that had run out are over.
