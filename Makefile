@@ -12,8 +12,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 
-# Half of 'make test' waits for processes, so two workers are right even on two cores.
-WORKERS ?= 2
+# Half of 'make test' waits for processes: three workers keep two cores busy.
+WORKERS ?= 3
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 # One virtual environment: two installations into it at the same time would break it.

@@ -98,7 +98,7 @@ def _lies(connection: apsw.Connection, truth: Truth) -> Iterator[tuple[str, Trut
     yield "a message was new twice", replace(truth, said={**truth.said, known.id: twice}), "2:"
     yield "a run is not on record", replace(truth, asked={known.id: 9}), "9:"
     moved = replace(known, chat="elsewhere")
-    yield "an answer went elsewhere", replace(truth, said={**truth.said, known.id: moved}), "4:"
+    yield "an answer went elsewhere", replace(truth, said={**truth.said, known.id: moved}), "1:"
     first, second = _neighbours(connection, truth)
     swapped = [replace(one, sent=0) if one is second else one for one in truth.arrived if one is not first]
     yield "a later answer came first", replace(truth, arrived=[*swapped, first]), "7:"
