@@ -12,7 +12,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 
-# Half of 'make test' waits for processes: three workers keep two cores busy.
+# Half of 'make test' waits for processes: three workers keep two cores busy, and whoever is done
+# first takes from the others, because the slow tests stand together.
 WORKERS ?= 3
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
@@ -36,7 +37,7 @@ run: $(VENV)/.run ## Start the gateway and its chat page (makes a home on first 
 test: $(VENV)/.test browser ## Install what the tests need and run all of them
 	@failed=0; \
 	$(MAKE) --no-print-directory style || failed=1; \
-	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || failed=1; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 check: $(VENV)/.test ## Only style, types and the fast tests (20 seconds)
