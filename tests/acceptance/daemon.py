@@ -210,6 +210,16 @@ async def running(home: Home, *options: str, **environ: str) -> AsyncIterator[Da
         await daemon.kill()
 
 
+async def killed_at(home: Home, point: str) -> None:
+    """One life of a gateway for which work is waiting already, and its own death at ``point``:
+    perhaps before it has printed its address, so nobody waits for that."""
+    daemon = await Daemon.spawn(home, ANGELIA_CRASH_POINT=point)
+    try:
+        assert await daemon.ended() == -signal.SIGKILL
+    finally:
+        await daemon.kill()
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """One request that reached the receiver, whatever it was answered."""

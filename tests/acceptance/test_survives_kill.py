@@ -18,7 +18,7 @@ import pytest
 from playwright.async_api import BrowserContext, Page, expect
 from tests.acceptance.browser import Watched, watched
 from tests.acceptance.chat_page import browser, context, write  # noqa: F401 - asked for by name
-from tests.acceptance.daemon import Daemon, Home, receiver, running
+from tests.acceptance.daemon import Daemon, Home, killed_at, receiver, running
 from tests.acceptance.record import all_delivered, deliveries, endings, until, why
 
 pytestmark = [pytest.mark.crash, pytest.mark.asyncio(loop_scope="module")]
@@ -162,7 +162,7 @@ async def test_a_page_that_comes_after_the_restart_finds_the_answer(
 # -- the webhook ---------------------------------------------------------------------------------
 
 
-async def killed_at(home: Home, point: str) -> None:
+async def asked_and_killed_at(home: Home, point: str) -> None:
     """One message, and the gateway's own death at ``point``."""
     async with running(home, ANGELIA_CRASH_POINT=point) as gateway:
         assert await gateway.say("remember me", "m1") == 202
@@ -172,7 +172,7 @@ async def killed_at(home: Home, point: str) -> None:
 @pytest.mark.parametrize(("point", "arrived"), [("wire.before", False), ("wire.after", True)])
 async def test_killed_on_the_wire_a_second_copy_says_so(home: Home, point: str, arrived: bool) -> None:
     async with receiver() as service:
-        await killed_at(home.configure(service.url), point)
+        await asked_and_killed_at(home.configure(service.url), point)
         first = ["remember me"] if arrived else []
         assert service.texts == first
         async with running(home):
@@ -189,7 +189,7 @@ async def test_killed_on_the_wire_a_second_copy_says_so(home: Home, point: str, 
 
 async def test_killed_on_the_wire_a_keyed_receiver_gets_the_same_bytes_again(home: Home) -> None:
     async with receiver() as service:
-        await killed_at(home.configure(service.url, idempotent=True), "wire.after")
+        await asked_and_killed_at(home.configure(service.url, idempotent=True), "wire.after")
         async with running(home):
             one, two = await service.wait(2)
             await all_delivered(home)
@@ -215,13 +215,8 @@ async def test_killed_before_the_acknowledgement_the_repeat_is_a_duplicate(home:
 async def test_two_kills_in_the_middle_of_an_answer_end_with_a_word_to_the_person(home: Home) -> None:
     async with receiver() as service:
         home.configure(service.url, agent=echo())
+        await asked_and_killed_at(home, "agent.before")
         await killed_at(home, "agent.before")
-        # The turn may run again before the gateway has printed its address.
-        again = await Daemon.spawn(home, ANGELIA_CRASH_POINT="agent.before")
-        try:
-            assert await again.ended() == -signal.SIGKILL
-        finally:
-            await again.kill()
         async with running(home):
             await service.wait(1)
             await all_delivered(home)

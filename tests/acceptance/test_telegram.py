@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.acceptance.daemon import Daemon, Home, patience_s, running
+from tests.acceptance.daemon import Daemon, Home, killed_at, patience_s, running
 from tests.acceptance.record import all_delivered, deliveries, endings, problems, until, why
 
 from angelia.testing.telegram_server import ControlledTelegram, steps
@@ -88,8 +88,7 @@ async def test_b1_killed_after_the_wire_the_answer_comes_again_and_says_so(
     home = await configured(tmp_path / "home", telegram)
     ada = await telegram.do("private")
     await telegram.do("say", chat=ada, text="remember me")
-    async with running(home, ANGELIA_CRASH_POINT="wire.after") as first:
-        await died(first)
+    await killed_at(home, "wire.after")
     assert await texts(telegram, 1) == ["remember me"]
     async with running(home) as second:
         assert await texts(telegram, 2) == ["remember me", RESTARTED + "remember me"]
@@ -107,8 +106,7 @@ async def test_b1_killed_before_the_wire_it_comes_once_with_the_doubt_it_deserve
     home = await configured(tmp_path / "home", telegram)
     ada = await telegram.do("private")
     await telegram.do("say", chat=ada, text="remember me")
-    async with running(home, ANGELIA_CRASH_POINT="wire.before") as first:
-        await died(first)
+    await killed_at(home, "wire.before")
     async with running(home):
         assert await texts(telegram, 1) == [RESTARTED + "remember me"]
         await all_delivered(home)
@@ -121,8 +119,7 @@ async def test_e3_e8_killed_around_the_commit_the_message_is_answered_once(
     home = await configured(tmp_path / "home", telegram)
     ada = await telegram.do("private")
     await telegram.do("say", chat=ada, text="remember me")
-    async with running(home, ANGELIA_CRASH_POINT=point) as first:
-        await died(first)
+    await killed_at(home, point)
     assert len((await telegram.do("info"))["pending"]) == 1, "nothing was confirmed"
     async with running(home) as second:
         seen = await texts(telegram, 1)
@@ -168,8 +165,7 @@ async def test_a_revoked_token_keeps_what_is_owed_until_there_is_a_new_one(
     home = await configured(tmp_path / "home", telegram)
     ada = await telegram.do("private")
     await telegram.do("say", chat=ada, text="remember me")
-    async with running(home, ANGELIA_CRASH_POINT="wire.before") as first:
-        await died(first)
+    await killed_at(home, "wire.before")
     old, new = home.environ["TELEGRAM_BOT_TOKEN"], await telegram.do("revoke_token")
     async with running(home) as second:
         assert (await second.health())[0] in (200, 503)
@@ -293,8 +289,7 @@ async def test_b10_f10_files_are_parts_of_one_delivery_also_over_a_kill(
     home = await configured(tmp_path / "home", telegram, agent)
     ada = await telegram.do("private")
     await telegram.do("say", chat=ada, text="files, please")
-    async with running(home, ANGELIA_CRASH_POINT=point) as first:
-        await died(first)
+    await killed_at(home, point)
     async with running(home):
         await all_delivered(home)
     seen = await telegram.accepted()

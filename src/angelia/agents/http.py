@@ -27,6 +27,7 @@ from angelia.agents.base import Answer, AttachedFile, Question, ReceivedFile
 from angelia.model import limits
 from angelia.model.errors import AgentError
 from angelia.model.messages import Usage, well_formed
+from angelia.model.written import http_address, signing_key
 from angelia.seams.clock import Clock
 
 _CONNECT_S = 10.0
@@ -47,34 +48,16 @@ class HttpSettings(BaseModel):
     history_messages: int = Field(default=20, ge=0)
     timeout_s: float = Field(default=limits.turn_timeout_s, gt=0, allow_inf_nan=False)
 
-    @field_validator("url")
-    @classmethod
-    def _usable_address(cls, address: str) -> str:
-        try:
-            url = URL(address)
-            usable = url.scheme in ("http", "https") and bool(url.host) and url.port != 0
-        except ValueError:
-            usable = False
-        if not usable or address != address.strip():
-            raise ValueError("must be an http:// or https:// address with a host")
-        return address
-
     @field_validator("secret")
     @classmethod
     def _usable_secret(cls, secret: SecretStr) -> SecretStr:
-        text = secret.get_secret_value()
-        if not text.strip() or text != text.strip() or not text.isprintable():
-            raise ValueError("must not be empty, begin or end with a space, or hold control characters")
-        try:
-            _signer(text)
-        except Exception:  # the library's error may quote the value
-            raise ValueError("cannot be used as a signing key of Standard Webhooks") from None
+        signing_key(secret.get_secret_value())
         return secret
 
-
-def _signer(secret: str) -> Webhook:
-    """``whsec_…`` as the library reads it; of anything else, its UTF-8 bytes are the key."""
-    return Webhook(secret if secret.startswith("whsec_") else secret.encode())
+    @field_validator("url")
+    @classmethod
+    def _usable_address(cls, address: str) -> str:
+        return http_address(address)
 
 
 class HttpAgent:
@@ -84,7 +67,7 @@ class HttpAgent:
         self.timeout_s = settings.timeout_s
         self.history_messages = settings.history_messages
         self._url = URL(settings.url)
-        self._signer = _signer(settings.secret.get_secret_value())
+        self._signer = Webhook(signing_key(settings.secret.get_secret_value()))
         self._clock = clock
         self._runs = 0
 

@@ -28,6 +28,7 @@ from angelia.gateway.dotenv import read_dotenv, substitute
 from angelia.gateway.home import open_home
 from angelia.gateway.registry import AGENTS, PLATFORMS, AgentKind, PlatformKind, missing_extra
 from angelia.model.errors import ConfigError
+from angelia.model.written import http_address
 
 _PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
@@ -69,13 +70,9 @@ class GatewaySettings(BaseModel):
         """With a slash at the end."""
         if not address:
             return ""
-        try:
-            parts = urlsplit(address)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable or not address.isprintable() or " " in address:
-            raise ValueError("must be an http:// or https:// address with a host")
+        parts = urlsplit(http_address(address))
+        if not address.isprintable() or " " in address:
+            raise ValueError("must hold no space and no control character")
         if parts.username is not None or "?" in address or "#" in address:
             raise ValueError("must hold no user, no query and no fragment")
         return address.rstrip("/") + "/"

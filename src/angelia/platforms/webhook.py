@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +24,6 @@ import structlog
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from standardwebhooks import Webhook
-from yarl import URL
 
 from angelia.model import limits
 from angelia.model.errors import AngeliaError, StoreUnavailableError
@@ -45,6 +43,7 @@ from angelia.model.outcomes import (
     Unconfirmed,
     Unreachable,
 )
+from angelia.model.written import http_address, signing_key
 from angelia.platforms.base import Capabilities, Host
 from angelia.platforms.http import Answer, Wire, connect_limit_s, retry_after_s
 from angelia.platforms.text import split
@@ -61,7 +60,6 @@ history_lines_max = 200  # looked through for a message that may be known, befor
 
 _LATER = {"Retry-After": str(try_again_s)}
 _log = structlog.get_logger()
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 class WebhookSettings(BaseModel):
@@ -85,35 +83,13 @@ class WebhookSettings(BaseModel):
     @field_validator("secret")
     @classmethod
     def _usable_secret(cls, secret: SecretStr) -> SecretStr:
-        text = secret.get_secret_value()
-        if not text.strip():
-            raise ValueError("must not be empty")
-        if text != text.strip() or not text.isprintable():
-            raise ValueError("must not begin or end with a space, nor contain control characters")
-        if text.startswith("whsec_") and not _BASE64.fullmatch(text.removeprefix("whsec_")):
-            raise ValueError("begins with whsec_, but what follows is not base64")
-        try:
-            _signer(text)
-        except Exception:  # the library's error may quote the value
-            raise ValueError("cannot be used as a signing key of Standard Webhooks") from None
+        signing_key(secret.get_secret_value())
         return secret
 
     @field_validator("deliver_url")
     @classmethod
     def _usable_address(cls, address: str) -> str:
-        try:
-            url = URL(address)
-            usable = url.scheme in ("http", "https") and bool(url.host) and url.port != 0
-        except ValueError:
-            usable = False
-        if not usable or address != address.strip():
-            raise ValueError("must be an http:// or https:// address with a host")
-        return address
-
-
-def _signer(secret: str) -> Webhook:
-    """``whsec_…`` as the library reads it; of anything else, its UTF-8 bytes are the key."""
-    return Webhook(secret if secret.startswith("whsec_") else secret.encode())
+        return http_address(address)
 
 
 class WebhookAdapter:
@@ -131,7 +107,7 @@ class WebhookAdapter:
         self._settings = settings
         self._clock = clock
         self._bearer = settings.secret.get_secret_value().encode()
-        self._signer = _signer(settings.secret.get_secret_value())
+        self._signer = Webhook(signing_key(settings.secret.get_secret_value()))
         # A kept connection that went stale makes doubt; only a key makes that doubt harmless.
         self._wire = Wire(settings.timeout_s, reuse=settings.idempotent, connect_limit_s=connect_limit_s)
         self._fetcher = Fetcher(settings.allow_private_addresses)
