@@ -18,7 +18,7 @@ def test_an_address_is_taken_as_it_is(text: str) -> None:
     ["", "x", "ftp://x/", "http:///x", "http://x:0/", "http://x:99999/", "http://[x/", " http://x", "//x/"],
 )
 def test_what_is_no_address_is_refused_without_being_shown(text: str) -> None:
-    with pytest.raises(ValueError, match="^must be an http:// or https:// address with a host$"):
+    with pytest.raises(ValueError, match=r"^must be an http:// or https:// address with a host$"):
         http_address(text)
 
 
@@ -41,5 +41,5 @@ def test_a_key_is_read_as_the_standard_s_own_library_reads_it(text: str, key: by
     "text", ["", " ", " key", "key\n", "a\x00b", "whsec_", "whsec_?", "whsec_A", "whsec_YWI-ab", "whsec_YW=I"]
 )
 def test_what_is_no_key_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="must not|not base64"):
+    with pytest.raises(ValueError, match=r"must not|not base64"):
         signing_key(text)
